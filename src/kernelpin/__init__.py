@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelpin.capture import CaptureError, capture
-    from kernelpin.expect import ClaimFailed, expect
+    from kernelpin.claims import ClaimFailed, expect
     from kernelpin.kernel_name import KernelName, decode_kernel_name
     from kernelpin.kineto import load_trace
+    from kernelpin.profiling import CaptureError, capture
     from kernelpin.trace import KernelpinWarning, Trace, TraceError
 
 __all__ = [
@@ -28,15 +28,15 @@ __all__ = [
 # Resolved on first use: pytest imports the plugin in every session of every project that has it
 # installed, and must not pay for a JSON decoder there.
 _HOME = {
-    "CaptureError": "capture",
-    "ClaimFailed": "expect",
+    "CaptureError": "profiling",
+    "ClaimFailed": "claims",
     "KernelName": "kernel_name",
     "KernelpinWarning": "trace",
     "Trace": "trace",
     "TraceError": "trace",
-    "capture": "capture",
+    "capture": "profiling",
     "decode_kernel_name": "kernel_name",
-    "expect": "expect",
+    "expect": "claims",
     "load_trace": "kineto",
 }
 
@@ -45,7 +45,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'kernelpin' has no attribute {name!r}")
     value = getattr(import_module(f"kernelpin.{_HOME[name]}"), name)
-    # Also undoes the import system's own binding of a submodule that shares its function's name.
     globals()[name] = value
     return value
 
