@@ -1,0 +1,212 @@
+"""The rows of a report, and the one sentence that counts them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# What a check can come to, and the word for it. A verdict's outcomes keep their names; checks
+# without a figure add the rest. The order is that of the headline.
+WORDS = {
+    "ERROR": "errors",
+    "SLOWER": "slower",
+    "OTHER_KERNELS": "other kernels",
+    "OTHER_COUNTS": "other counts",
+    "NO_BASELINE": "without a baseline",
+    "INCOMPARABLE": "incomparable",
+    "ALREADY_SLOWER": "already slower",
+    "FASTER": "faster",
+    "SAME": "same",
+    "UNCLEAR": "unclear",
+    "SKIPPED": "skipped",
+}
+# What a reader wants to see first, among failures and among the rest.
+_SEVERITY = {
+    name: rank
+    for rank, name in enumerate(
+        (
+            "SLOWER",
+            "OTHER_KERNELS",
+            "OTHER_COUNTS",
+            "ERROR",
+            "UNCLEAR",
+            "NO_BASELINE",
+            "INCOMPARABLE",
+            "ALREADY_SLOWER",
+            "FASTER",
+            "SKIPPED",
+            "SAME",
+        )
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel a call runs: how often, and its median duration where it is known."""
+
+    name: str
+    count: float = 1
+    median_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """The comparison with the base branch, interleaved on the same card.
+
+    `base` and `head` are medians in the row's unit, `pairs` the (base, head) figures in time
+    order, `ratio`, `low` and `high` head over base with its 95 % interval.
+    """
+
+    ref: str
+    outcome: str
+    base: float | None = None
+    head: float | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    limit: float | None = None
+    pairs: tuple[tuple[float, float], ...] = ()
+    reason: str | None = None
+    kernels_base: tuple[Kernel, ...] | None = None
+    kernels_head: tuple[Kernel, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something of the environment that is not what the baselines were recorded with."""
+
+    what: str
+    baseline: str
+    now: str
+    tests: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One check and what it came to.
+
+    `outcome` is a verdict's, or OTHER_KERNELS (a claim about a trace failed), OTHER_COUNTS, ERROR,
+    SKIPPED; a claim that holds is SAME. `failed` is the test's own outcome, which depends on `CI`.
+    `source` is "live" or "recorded" (a trace from `fixtures/traces`); live without `gpu` is the
+    CPU. `baseline` and `now` are µs, or a ratio where `metric` is "host_ratio", and None where it
+    is "trace"; `ratio` is now over baseline with its 95 % interval; `limit` and `detectable` are
+    relative (0.05: 5 %). `file` is relative to pytest's rootdir, `line` counts from 1. `reason`
+    is one line; `message` is the whole failure, whose first line stands alone.
+    """
+
+    nodeid: str
+    outcome: str
+    failed: bool = False
+    source: str = "live"
+    metric: str = "trace"
+    gpu: str | None = None
+    file: str | None = None
+    line: int | None = None
+    baseline: float | None = None
+    now: float | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    limit: float | None = None
+    detectable: float | None = None
+    processes_baseline: int | None = None
+    processes_now: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    kernels_before: tuple[Kernel, ...] | None = None
+    kernels_now: tuple[Kernel, ...] | None = None
+    machine: tuple[str, ...] = ()
+    reference: str | None = None  # the source a published baseline cites
+    trace: str | None = None  # where the failed check's trace was kept, relative to the report
+    paired: Paired | None = None
+
+    @property
+    def word(self) -> str:
+        """The outcome as a reader reads it: "slower", "other kernels", "same"."""
+        return WORDS.get(self.outcome, self.outcome.lower().replace("_", " "))
+
+    @property
+    def is_news(self) -> bool:
+        """Whether a reviewer must see the row without unfolding anything."""
+        return self.failed or self.outcome not in ("SAME", "SKIPPED")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole run.
+
+    `problems` fail the session by themselves (no GPU, nothing collected, an orphan, too many
+    unclear); `warnings` do not. `environment` is what ran: ("torch", "2.11.0"), ("driver", …).
+    `proposed` is the folder of proposed baseline files, as the accept command names it.
+    """
+
+    rows: tuple[Row, ...] = ()
+    gpu: str | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+    differences: tuple[Difference, ...] = ()
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    proposed: str | None = None
+    commit: str | None = None
+    base: str | None = None
+    ci: bool = False
+    seconds: float | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything in it fails the run."""
+        return bool(self.problems) or any(row.failed for row in self.rows)
+
+
+def worst_first(rows: Iterable[Row]) -> list[Row]:
+    """Failures first, then by how bad the outcome is, then by how much slower, then by name."""
+
+    def rank(row: Row) -> tuple[bool, int, float, str]:
+        ratio = row.ratio if row.ratio is not None and math.isfinite(row.ratio) else 0.0
+        return not row.failed, _SEVERITY.get(row.outcome, 3), -ratio, row.nodeid
+
+    return sorted(rows, key=rank)
+
+
+def outcome_counts(rows: Iterable[Row]) -> dict[str, int]:
+    """How many rows came to each outcome, in the order of the headline; none that did not occur."""
+    counts = Counter(row.outcome for row in rows)
+    known = {name: counts[name] for name in WORDS if name in counts}
+    return known | {name: counts[name] for name in sorted(counts) if name not in WORDS}
+
+
+def headline(report: Report) -> str:
+    """One sentence counted from the outcomes; each row is in exactly one of its numbers.
+
+    Live rows are told a GPU at a time, then the CPU's, then the recorded traces', which check
+    claims and the reader and say nothing about this machine.
+    """
+    live = [row for row in report.rows if row.source != "recorded"]
+    recorded = [row for row in report.rows if row.source == "recorded"]
+    parts = [
+        f"{_outcomes([row for row in live if row.gpu == gpu])} on {gpu}"
+        for gpu in sorted({row.gpu for row in live if row.gpu is not None})
+    ]
+    no_gpu = [row for row in live if row.gpu is None]
+    parts += _checks([row for row in no_gpu if row.outcome != "SKIPPED"], "on the CPU")
+    parts += _checks([row for row in recorded if row.outcome != "SKIPPED"], "on recorded traces")
+    skipped = sum(row.outcome == "SKIPPED" for row in no_gpu + recorded)
+    if skipped:
+        parts.append(f"{skipped} skipped")
+    return "; ".join(parts) or "no checks ran"
+
+
+def _outcomes(rows: list[Row]) -> str:
+    words = {row.outcome: row.word for row in rows}
+    return ", ".join(f"{count} {words[name]}" for name, count in outcome_counts(rows).items())
+
+
+def _checks(rows: list[Row], where: str) -> list[str]:
+    if not rows:
+        return []
+    noun = "check" if len(rows) == 1 else "checks"
+    other = _outcomes([row for row in rows if row.outcome != "SAME"])
+    return [f"{len(rows)} {noun} {where}" + (f" ({other})" if other else "")]
