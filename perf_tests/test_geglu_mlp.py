@@ -1,0 +1,94 @@
+"""The GeGLU MLP, `down(gelu(gate(x)) * up(x))`: what eager, Inductor and Liger run."""
+
+from __future__ import annotations
+
+from fixtures.sources import cases
+from kernelpin import expect
+
+POINTWISE = ("aten::gelu", "aten::mul")
+
+
+@cases("geglu_mlp", on="gpu")
+def test_eager_runs_three_gemms_gelu_and_mul(case):
+    expect(case.trace("eager")).launches(3, "gemm", allowing=("elementwise",)).launches(
+        2, "elementwise", allowing=("gemm",), because="gelu and mul are dispatched apart"
+    )
+
+
+@cases("geglu_mlp", on="gpu")
+def test_gate_and_up_share_a_kernel_and_down_has_another(case):
+    for step in case.trace("eager").steps:
+        gate, up, down = step.ops("aten::linear")
+        expect(up).launches_the_same_kernels_as(gate, because="gate and up have one shape")
+        assert {k.name for k in down.kernels} != {k.name for k in gate.kernels}
+
+
+@cases("geglu_mlp")
+def test_compiled_dispatches_three_bare_mm(case):
+    expect(case.trace("compiled")).dispatches("aten::mm", times=3).does_not_dispatch(
+        "aten::linear",
+        "aten::t",
+        *POINTWISE,
+        because="Inductor calls the GEMMs directly and generates the rest",
+    )
+
+
+@cases("geglu_mlp", on="gpu")
+def test_compiled_runs_the_same_gemms(case):
+    expect(case.trace("compiled")).launches_the_same_kernels_as(
+        case.trace("eager"), because="compile removes dispatch, not GPU work"
+    )
+
+
+@cases("geglu_mlp", on="gpu")
+def test_gelu_and_mul_are_one_triton_kernel(case):
+    expect(case.trace("compiled")).fuses(
+        "gelu",
+        "mul",
+        because="the [8192, 3072] intermediate must not go to memory and back",
+    ).launches(1, "triton_pointwise", allowing=("gemm",))
+
+
+@cases("geglu_mlp")
+def test_compile_removes_dispatch_work(case):
+    """True of ATen dispatch: the call as a whole pays a fixed tax (see test_host_time.py)."""
+    eager, compiled = case.trace("eager"), case.trace("compiled")
+
+    def aten(trace):
+        return [
+            [op for op in step.ops() if op.name.startswith("aten::")] for step in trace.steps
+        ]
+
+    most_compiled = max(len(ops) for ops in aten(compiled))
+    least_eager = min(len(ops) for ops in aten(eager))
+    assert most_compiled < least_eager
+
+
+@cases("geglu_mlp", on="gpu")
+def test_liger_fuses_gelu_and_mul_without_compile(case):
+    trace = case.trace("liger")
+    expect(trace).launches(
+        1,
+        "*geglu_tanh_forward_kernel*",
+        allowing=("gemm",),
+        because="Liger's one kernel computes gelu(gate) * up",
+    ).launches_the_same_kernels_as(case.trace("eager")).does_not_dispatch(*POINTWISE)
+    assert not [a for a in trace.annotations() if "Torch-Compiled Region" in a.name]
+
+
+@cases("geglu_mlp", on="gpu")
+def test_bf16_runs_on_tensor_cores(case):
+    expect(case.trace("eager")).uses_tensor_cores()
+
+
+@cases("geglu_mlp")
+def test_the_forward_never_synchronizes(case):
+    expect(case.trace("eager")).never_synchronizes()
+
+
+@cases("geglu_mlp", on="gpu")
+def test_reduce_overhead_replays_one_graph(case):
+    """The graph runs eager's GEMMs; its input is copied into the graph's memory beside it."""
+    expect(case.trace("reduce-overhead")).calls("cudaGraphLaunch*", times=1).never_synchronizes(
+        because="a replay needs nothing back from the GPU"
+    ).launches_the_same_kernels_as(case.trace("eager"))
