@@ -31,8 +31,8 @@ def write_summary(report: Report, limit_bytes: int = LIMIT_BYTES) -> str:
     """
     rows = worst_first(report.rows)
     news = [row for row in rows if row.is_news]
-    skipped = [row for row in rows if not row.is_news and row.outcome == "SKIPPED"]
-    quiet = [row for row in rows if not row.is_news and row.outcome != "SKIPPED"]
+    skipped = [row for row in rows if not row.is_news and row.outcome == "skipped"]
+    quiet = [row for row in rows if not row.is_news and row.outcome != "skipped"]
     live = [row for row in quiet if row.source != "recorded"]
     recorded = [row for row in quiet if row.source == "recorded"]
 
@@ -142,14 +142,14 @@ def _notes(notes: Sequence[str], write: Callable[[str], str]) -> list[str]:
 def _accept(report: Report) -> str:
     news = [row for row in report.rows if row.is_news]
     parts = []
-    proposable = {"SLOWER", "FASTER", "OTHER_COUNTS", "NO_BASELINE", "INCOMPARABLE"}
+    proposable = {"slower", "faster", "other counts", "no baseline", "incomparable"}
     if report.proposed and any(row.outcome in proposable for row in news):
         command = f"kernelpin baselines accept {shlex.quote(report.proposed)} --reason WHY"
         parts.append(
             "**If that is intended**, take the new figures in and commit them"
             " (no GPU needed; from CI, unpack the report's artifact first):\n\n" + fenced(command)
         )
-    if any(row.outcome == "OTHER_KERNELS" for row in news):
+    if any(row.outcome == "other kernels" for row in news):
         parts.append(
             "**If other kernels are intended**, change the claim in the test:"
             " it is no figure that could be accepted.\n"
@@ -244,7 +244,7 @@ def _changes(row: Row) -> str:
 
 def _verdict(row: Row) -> str:
     recorded = " (recorded trace)" if row.source == "recorded" and row.is_news else ""
-    word = f"**{row.word}**" if row.failed else row.word
+    word = f"**{in_text(row.outcome, 40)}**" if row.failed else in_text(row.outcome, 40)
     parts = [word + recorded]
     if row.reason and row.is_news:
         parts.append(in_text(row.reason, 200))
@@ -254,13 +254,13 @@ def _verdict(row: Row) -> str:
 
 
 def _paired_verdict(paired: Paired) -> str:
-    word = in_text(paired.outcome.lower().replace("_", " "), 40)
+    word = in_text(paired.outcome, 40)
     reason = f": {in_text(paired.reason, 200)}" if paired.reason else ""
     return f"{word} than or as {in_code(paired.ref, 60)}{reason}"
 
 
 def _kernels(row: Row) -> str:
-    if row.outcome == "OTHER_KERNELS" and row.message:
+    if row.outcome == "other kernels" and row.message:
         return in_text(row.message.strip().partition("\n")[0], 300)
     if row.kernels_before is None or row.kernels_now is None:
         return "–"

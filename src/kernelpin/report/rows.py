@@ -7,40 +7,36 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# What a check can come to, and the word for it. A verdict's outcomes keep their names; checks
-# without a figure add the rest. The order is that of the headline.
-WORDS = {
-    "ERROR": "errors",
-    "SLOWER": "slower",
-    "OTHER_KERNELS": "other kernels",
-    "OTHER_COUNTS": "other counts",
-    "NO_BASELINE": "without a baseline",
-    "INCOMPARABLE": "incomparable",
-    "ALREADY_SLOWER": "already slower",
-    "FASTER": "faster",
-    "SAME": "same",
-    "UNCLEAR": "unclear",
-    "SKIPPED": "skipped",
-}
+# What a check can come to: a verdict's outcomes, spelled as they are, and what checks without a
+# figure add. The order is that of the headline.
+OUTCOMES = (
+    "error",
+    "slower",
+    "other kernels",
+    "other counts",
+    "no baseline",
+    "incomparable",
+    "already slower",
+    "faster",
+    "same",
+    "unclear",
+    "skipped",
+)
 # What a reader wants to see first, among failures and among the rest.
-_SEVERITY = {
-    name: rank
-    for rank, name in enumerate(
-        (
-            "SLOWER",
-            "OTHER_KERNELS",
-            "OTHER_COUNTS",
-            "ERROR",
-            "UNCLEAR",
-            "NO_BASELINE",
-            "INCOMPARABLE",
-            "ALREADY_SLOWER",
-            "FASTER",
-            "SKIPPED",
-            "SAME",
-        )
-    )
-}
+_WORST = (
+    "slower",
+    "other kernels",
+    "other counts",
+    "error",
+    "unclear",
+    "no baseline",
+    "incomparable",
+    "already slower",
+    "faster",
+    "skipped",
+    "same",
+)
+_SEVERITY = {outcome: rank for rank, outcome in enumerate(_WORST)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +84,8 @@ class Difference:
 class Row:
     """One check and what it came to.
 
-    `outcome` is a verdict's, or OTHER_KERNELS (a claim about a trace failed), OTHER_COUNTS, ERROR,
-    SKIPPED; a claim that holds is SAME. `failed` is the test's own outcome, which depends on `CI`.
+    `outcome` is a verdict's, or "other kernels" (a claim about a trace failed), "other counts",
+    "error", "skipped"; a claim that holds is "same". `failed` is the test's own outcome, which depends on `CI`.
     `source` is "live" or "recorded" (a trace from `fixtures/traces`); live without `gpu` is the
     CPU. `baseline` and `now` are µs, or a ratio where `metric` is "host_ratio", and None where it
     is "trace"; `ratio` is now over baseline with its 95 % interval; `limit` and `detectable` are
@@ -124,14 +120,9 @@ class Row:
     paired: Paired | None = None
 
     @property
-    def word(self) -> str:
-        """The outcome as a reader reads it: "slower", "other kernels", "same"."""
-        return WORDS.get(self.outcome, self.outcome.lower().replace("_", " "))
-
-    @property
     def is_news(self) -> bool:
         """Whether a reviewer must see the row without unfolding anything."""
-        return self.failed or self.outcome not in ("SAME", "SKIPPED")
+        return self.failed or self.outcome not in ("same", "skipped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +164,9 @@ def worst_first(rows: Iterable[Row]) -> list[Row]:
 
 def outcome_counts(rows: Iterable[Row]) -> dict[str, int]:
     """How many rows came to each outcome, in the order of the headline; none that did not occur."""
-    counts = Counter(row.outcome for row in rows)
-    known = {name: counts[name] for name in WORDS if name in counts}
-    return known | {name: counts[name] for name in sorted(counts) if name not in WORDS}
+    counts = Counter(str(row.outcome) for row in rows)
+    unknown = sorted(set(counts) - set(OUTCOMES))
+    return {outcome: counts[outcome] for outcome in (*OUTCOMES, *unknown) if counts[outcome]}
 
 
 def headline(report: Report) -> str:
@@ -191,22 +182,21 @@ def headline(report: Report) -> str:
         for gpu in sorted({row.gpu for row in live if row.gpu is not None})
     ]
     no_gpu = [row for row in live if row.gpu is None]
-    parts += _checks([row for row in no_gpu if row.outcome != "SKIPPED"], "on the CPU")
-    parts += _checks([row for row in recorded if row.outcome != "SKIPPED"], "on recorded traces")
-    skipped = sum(row.outcome == "SKIPPED" for row in no_gpu + recorded)
+    parts += _checks([row for row in no_gpu if row.outcome != "skipped"], "on the CPU")
+    parts += _checks([row for row in recorded if row.outcome != "skipped"], "on recorded traces")
+    skipped = sum(row.outcome == "skipped" for row in no_gpu + recorded)
     if skipped:
         parts.append(f"{skipped} skipped")
     return "; ".join(parts) or "no checks ran"
 
 
 def _outcomes(rows: list[Row]) -> str:
-    words = {row.outcome: row.word for row in rows}
-    return ", ".join(f"{count} {words[name]}" for name, count in outcome_counts(rows).items())
+    return ", ".join(f"{count} {outcome}" for outcome, count in outcome_counts(rows).items())
 
 
 def _checks(rows: list[Row], where: str) -> list[str]:
     if not rows:
         return []
     noun = "check" if len(rows) == 1 else "checks"
-    other = _outcomes([row for row in rows if row.outcome != "SAME"])
+    other = _outcomes([row for row in rows if row.outcome != "same"])
     return [f"{len(rows)} {noun} {where}" + (f" ({other})" if other else "")]
