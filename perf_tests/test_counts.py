@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perf_tests.test_timings import TIMED, build, training_step
+from fixtures.timed import TIMED, build, training_step
 
 pytestmark = pytest.mark.gpu
 

@@ -55,9 +55,7 @@ def test_compile_removes_dispatch_work(case):
     eager, compiled = case.trace("eager"), case.trace("compiled")
 
     def aten(trace):
-        return [
-            [op for op in step.ops() if op.name.startswith("aten::")] for step in trace.steps
-        ]
+        return [[op for op in step.ops() if op.name.startswith("aten::")] for step in trace.steps]
 
     most_compiled = max(len(ops) for ops in aten(compiled))
     least_eager = min(len(ops) for ops in aten(eager))

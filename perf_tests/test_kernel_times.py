@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from perf_tests.test_timings import build
+from fixtures.timed import MLP, build
 
 pytestmark = pytest.mark.gpu
-
-MLP = "geglu_mlp-64x128x768x3072"
 
 
 def _matmul_4096():

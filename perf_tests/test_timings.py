@@ -4,24 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.workloads import WORKLOADS, Unavailable, workload
+from fixtures.timed import TIMED, build, training_step
 
 pytestmark = pytest.mark.gpu
-
-TIMED = [
-    pytest.param(w.name, mode, id=f"{w.name}-{mode}")
-    for w in WORKLOADS
-    for mode in w.modes
-    # Without a bias only the GEMM itself differs; its other modes would time the same kernel.
-    if not w.cpu and (w.bias or mode == "eager")
-]
-
-
-def build(name: str, mode: str):
-    try:
-        return workload(name).build(mode, "cuda")
-    except Unavailable as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize(("name", "mode"), TIMED)
@@ -36,23 +21,7 @@ def test_gelu_device_time(stopwatch, shape):
 
     torch.manual_seed(0)
     x = torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
-    stopwatch(lambda: torch.nn.functional.gelu(x, approximate="tanh"))
-
-
-def training_step():
-    """The MLP's forward, backward and SGD step, on its eager workload."""
-    import torch
-
-    model, (x,) = build("geglu_mlp-64x128x768x3072", "eager")
-    model.requires_grad_(True)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        model(x).square().mean().backward()
-        optimizer.step()
-
-    return step
+    stopwatch(lambda x: torch.nn.functional.gelu(x, approximate="tanh"), x)
 
 
 def test_training_step_device_time(stopwatch):
