@@ -1,4 +1,4 @@
-"""The suite's own options and its `case` fixture; the plugin itself is registered by its entry point."""
+"""The suite's own option and its `case` fixture; the plugin comes by its entry point."""
 
 from __future__ import annotations
 

@@ -41,9 +41,7 @@ def test_on_recorded_traces_exactly_these_claims_fail(variant, source):
 
 
 @pytest.mark.cpu
-@pytest.mark.parametrize(
-    "variant", [v for v in VARIANTS if v.breaks_on_cpu], ids=lambda v: v.name
-)
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if v.breaks_on_cpu], ids=lambda v: v.name)
 def test_on_the_live_cpu_exactly_these_claims_fail(variant):
     failed, output = failures(variant, "cpu")
     assert failed == variant.breaks_on_cpu, output
