@@ -1,0 +1,36 @@
+"""Units, dispatch trees, tables: what every message and report is made of. Pure."""
+
+from __future__ import annotations
+
+from kernelpin.render.text import (
+    clean,
+    count,
+    elide,
+    family_label,
+    format_change,
+    format_ns,
+    format_us,
+    listing,
+    pad,
+    paint,
+    table,
+    width_of,
+)
+from kernelpin.render.tree import shapes_of, tree
+
+__all__ = [
+    "clean",
+    "count",
+    "elide",
+    "family_label",
+    "format_change",
+    "format_ns",
+    "format_us",
+    "listing",
+    "pad",
+    "paint",
+    "shapes_of",
+    "table",
+    "tree",
+    "width_of",
+]
