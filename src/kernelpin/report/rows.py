@@ -85,12 +85,13 @@ class Row:
     """One check and what it came to.
 
     `outcome` is a verdict's, or "other kernels" (a claim about a trace failed), "other counts",
-    "error", "skipped"; a claim that holds is "same". `failed` is the test's own outcome, which depends on `CI`.
-    `source` is "live" or "recorded" (a trace from `fixtures/traces`); live without `gpu` is the
-    CPU. `baseline` and `now` are µs, or a ratio where `metric` is "host_ratio", and None where it
-    is "trace"; `ratio` is now over baseline with its 95 % interval; `limit` and `detectable` are
-    relative (0.05: 5 %). `file` is relative to pytest's rootdir, `line` counts from 1. `reason`
-    is one line; `message` is the whole failure, whose first line stands alone.
+    "error", "skipped"; a claim that holds is "same". `failed` is the test's own outcome, which
+    depends on `CI`. `source` is "live" or "recorded" (a trace from `fixtures/traces`); live
+    without `gpu` is the CPU. `baseline` and `now` are µs, or a ratio where `metric` is
+    "host_ratio", and None where it is "trace" or "counts"; `ratio` is now over baseline with its
+    95 % interval; `limit` and `detectable` are relative (0.05: 5 %). `file` is relative to pytest's
+    rootdir, `line` counts from 1. `reason` is one line; `message` is the whole failure, whose first
+    line stands alone.
     """
 
     nodeid: str

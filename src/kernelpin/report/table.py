@@ -1,0 +1,143 @@
+"""One row of the summary's table: what was, what is, what changed, in which kernels."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+from kernelpin.kernel_name import decode_kernel_name
+from kernelpin.report.rows import Kernel, Paired, Row
+from kernelpin.report.text import in_code, in_text
+
+HEADER = (
+    "| test | baseline | now | change (95 % interval) | limit | kernels | verdict |\n"
+    "| --- | ---: | ---: | ---: | ---: | --- | --- |\n"
+)
+_METRICS = {"counts": "counts", "kernel_us": "kernel time", "host_ratio": "host time, ratio"}
+_LINES = 4  # kernels told in a row
+
+
+def table_row(row: Row) -> str:
+    """The row in the header's seven cells, on one line."""
+    metric = _METRICS.get(row.metric)
+    cells = (
+        in_code(row.nodeid) + (f"<br>{metric}" if metric else ""),
+        _figure(row.baseline, row) + ("<br>published" if row.reference else ""),
+        _figure(row.now, row),
+        _changes(row),
+        "–" if row.limit is None or _missing(row.limit) else f"+{row.limit * 100:.3g} %",
+        _kernels(row),
+        _verdict(row),
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _missing(*values: float | None) -> bool:
+    return not all(value is not None and math.isfinite(value) for value in values)
+
+
+def _figure(value: float | None, row: Row) -> str:
+    if value is None or _missing(value):
+        return "–"
+    return f"{value:.3g}×" if row.metric == "host_ratio" else _time(value)
+
+
+def _time(us: float) -> str:
+    for unit, scale in (("µs", 1.0), ("ms", 1e3)):
+        if abs(us) < 999.5 * scale:
+            return f"{us / scale:.3g} {unit}"
+    return f"{us / 1e6:.3g} s"
+
+
+def _percent(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.1f}".replace("-", "−")
+
+
+def _change(ratio: float | None, low: float | None, high: float | None) -> str:
+    if ratio is None or _missing(ratio):
+        return "–"
+    change = f"{_percent(ratio)} %"
+    if low is None or high is None or _missing(low, high):
+        return change
+    return f"{change} ({_percent(low)} … {_percent(high)})"
+
+
+def _changes(row: Row) -> str:
+    stored = _change(row.ratio, row.low, row.high)
+    if row.paired is None:
+        return stored
+    it = row.paired
+    pairs = f", {len(it.pairs)} pairs" if it.pairs else ""
+    return f"{stored}<br>{_change(it.ratio, it.low, it.high)} against {in_code(it.ref, 60)}{pairs}"
+
+
+def _verdict(row: Row) -> str:
+    word = in_text(row.outcome, 40)
+    parts = [f"**{word}**" if row.failed else word]
+    if row.is_news and row.source == "recorded":
+        parts.append(f"on a recorded trace of {in_text(row.gpu or 'the CPU', 60)}")
+    if row.is_news and row.reason:
+        parts.append(in_text(row.reason, 200))
+    seen = row.detectable
+    if row.outcome in ("same", "unclear") and seen is not None and not _missing(seen):
+        parts.append(f"would see +{seen * 100:.2g} %")
+    if row.paired is not None:
+        parts.append(_paired_verdict(row.paired))
+    return "<br>".join(filter(None, parts))
+
+
+def _paired_verdict(paired: Paired) -> str:
+    reason = f": {in_text(paired.reason, 200)}" if paired.reason else ""
+    return f"against {in_code(paired.ref, 60)}: {in_text(paired.outcome, 40)}{reason}"
+
+
+def _kernels(row: Row) -> str:
+    if row.outcome == "other kernels" and row.message:
+        return in_text(row.message.strip().partition("\n")[0], 300)
+    before, now = row.kernels_before, row.kernels_now
+    if row.outcome == "already slower" and row.paired is not None:
+        before, now = row.paired.kernels_base or before, row.paired.kernels_head or now
+    if before is None or now is None:
+        return "–"
+    changes = _kernel_changes(before, now, row.limit or 0.05)
+    more = len(changes) - _LINES
+    return "<br>".join(changes[:_LINES] + ([f"and {more} more"] if more > 0 else [])) or "same"
+
+
+def _kernel_changes(before: Iterable[Kernel], now: Iterable[Kernel], limit: float) -> list[str]:
+    """New ones, gone ones, those that run another number of times, those slower by the limit."""
+    old = {kernel.name: kernel for kernel in before}
+    new = {kernel.name: kernel for kernel in now}
+    names = _names({**old, **new})
+    both = [(old[name], new[name]) for name in new if name in old]
+    appeared = [f"**new** {names[it]}{_figures(new[it])}" for it in new if it not in old]
+    vanished = [f"**gone** {names[it]}{_figures(old[it])}" for it in old if it not in new]
+    recounted = [
+        f"{names[was.name]} × {was.count:g} → × {it.count:g}"
+        for was, it in both
+        if was.count != it.count
+    ]
+    slower = [
+        f"{names[was.name]} {_time(was.median_us)} → {_time(it.median_us)}"
+        for was, it in both
+        if was.median_us is not None
+        and it.median_us is not None
+        and not _missing(was.median_us, it.median_us)
+        and it.median_us > was.median_us * (1 + limit)
+        and was.count == it.count
+    ]
+    return appeared + vanished + recounted + slower
+
+
+def _figures(kernel: Kernel) -> str:
+    times = f" × {kernel.count:g}" if kernel.count != 1 else ""
+    us = kernel.median_us
+    return times + ("" if us is None or _missing(us) else f" {_time(us)}")
+
+
+def _names(names: Iterable[str]) -> dict[str, str]:
+    """Each name as a reader knows it, or in full where that is no longer one kernel's."""
+    short = {name: decode_kernel_name(name).short or name for name in names}
+    times = Counter(short.values())
+    return {name: in_code(it if times[it] == 1 else name, 80) for name, it in short.items()}
