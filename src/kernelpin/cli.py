@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 # Each module offers `register(subparsers)`, which adds its command and sets `func`.
-COMMANDS = ("inspect", "baselines_cli", "record")
+COMMANDS = ("inspect", "baselines_cli", "record", "folds")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
