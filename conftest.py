@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from fixtures.sources import Case, variant
+
+# CI draws the same examples on every run; `--hypothesis-profile=thorough` looks for new ones.
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
+settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile("ci")
 
 
 def pytest_addoption(parser):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.sweep import examples
 from fixtures.workloads import Unavailable, require_mode
 from kernelpin import capture, expect
 
@@ -21,7 +22,7 @@ ACTIVATIONS = {
 
 DEVICES = [pytest.param("cuda", marks=pytest.mark.gpu), pytest.param("cpu", marks=pytest.mark.cpu)]
 sizes = st.sampled_from([1, 2, 3, 7, 8, 17, 64, 100])
-few = settings(max_examples=5, deadline=None)
+few = examples(5)
 
 
 def need(device):
@@ -68,7 +69,7 @@ def test_eager_and_compiled_agree_for_any_shape(device):
     eager = geglu("gelu-tanh")
     compiled = torch.compile(eager, dynamic=True)
 
-    @settings(max_examples=25, deadline=None)
+    @examples(25)
     @given(rows=sizes, dim=sizes, hidden=sizes)
     def agree(rows, dim, hidden):
         with torch.no_grad():
@@ -112,7 +113,7 @@ def test_the_activation_and_the_product_fuse_with_dynamic_shapes(activation):
     torch.compiler.reset()
     compiled = torch.compile(geglu(activation), dynamic=True)
 
-    @settings(max_examples=8, deadline=None)
+    @examples(8)
     @given(rows=st.integers(2, 300), dim=st.integers(2, 64), hidden=st.integers(2, 300))
     def fuses(rows, dim, hidden):
         with torch.no_grad():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.sweep import run_labelled
+from fixtures.sweep import examples, run_labelled
 from kernelpin import capture
 
 DEVICES = [pytest.param("cuda", marks=pytest.mark.gpu), pytest.param("cpu", marks=pytest.mark.cpu)]
@@ -61,9 +61,7 @@ def copied(op):
 
 
 # Each example is one profiler session over many calls.
-fixed = settings(
-    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+fixed = examples(4)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -116,4 +114,3 @@ def test_reshape_and_contiguous_copy_exactly_when_strides_demand_it(device, data
         calls.append((contiguous, lambda x=x: x.contiguous()))
     found = {label: copied(op) for label, op in run_labelled(capture, calls).items()}
     assert found == expected
-    assert len(set(found.values())) <= 2
