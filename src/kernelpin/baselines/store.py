@@ -1,0 +1,373 @@
+"""The folder of baselines: who has which figure, and how new ones get in without losing any.
+
+`<folder>/<gpu>/<test module>.json`. A file is replaced as a whole (write beside it, flush, rename),
+and every change is read-modify-write under one lock for the folder, so that a process killed at any
+point leaves each file as it was or as it was to be, and two writers at once lose nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import msgspec
+from filelock import FileLock, Timeout
+
+from kernelpin.baselines.entry import (
+    MIN_PROCESSES,
+    DeviceRecord,
+    Entry,
+    File,
+    Metric,
+    Pending,
+    torch_minor,
+)
+from kernelpin.baselines.proposal import Proposal, fingerprint, propose
+from kernelpin.baselines.text import BaselineError, encode, parse
+from kernelpin.trace import slugify
+
+if TYPE_CHECKING:
+    from kernelpin.machine import Gpu
+
+# What else the suite keeps beside the baselines of a GPU.
+NO_BASELINES = frozenset({"fold_map.json"})
+LOCK_SECONDS = 60.0
+# Driver versions differ by some MB in the memory they report for one card.
+MEMORY_TOLERANCE = 0.02
+# A card's own figures carry its offset alone; fewer than a baseline takes say too little.
+MIN_OWN_PROCESSES = MIN_PROCESSES
+
+_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """There is a baseline. `processes`: the figures to judge against (a reference has none).
+
+    `same_card`: this very card recorded enough of them itself, and `processes` are its own.
+    `changes`: what differs from the machine that recorded last, as `torch 2.11.0 → 2.13.0`.
+    """
+
+    entry: Entry
+    device: DeviceRecord
+    path: Path
+    processes: tuple[float, ...]
+    same_card: bool
+    changes: tuple[str, ...] = ()
+    counts: Mapping[str, int] | None = None  # those of this torch minor version
+
+    @property
+    def is_reference(self) -> bool:
+        return self.entry.source == "published"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """There is none: no folder, none for this GPU, or none for this test on it."""
+
+    reason: str
+    scope: str  # "folder", "gpu" or "test"
+
+
+@dataclass(frozen=True, slots=True)
+class Incomparable:
+    """There is one, of something else."""
+
+    reason: str
+    difference: str  # "memory 80 GB, was 40 GB"
+    entry: Entry
+
+
+class Store:
+    """The baselines under one folder; nothing is read before it is asked for."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self._read: dict[Path, tuple[tuple[int, int, int], File]] = {}
+
+    def gpus(self) -> tuple[str, ...]:
+        """The slugs that have a folder with a baseline file in it."""
+        if not self.folder.is_dir():
+            return ()
+        return tuple(sorted(d.name for d in self.folder.iterdir() if self.files(d.name)))
+
+    def files(self, slug: str) -> tuple[Path, ...]:
+        folder = self.folder / slug
+        if _SLUG.fullmatch(slug) is None or not folder.is_dir():
+            return ()
+        return tuple(sorted(f for f in folder.glob("*.json") if is_baseline(f)))
+
+    def file_for(self, slug: str, test_id: str) -> Path:
+        """`baselines/<slug>/<stem of the test module>.json`."""
+        if _SLUG.fullmatch(slug) is None:
+            raise BaselineError(f"{slug!r} is no GPU's name in lower case with dashes")
+        stem = PurePosixPath(test_id.split("::", 1)[0]).stem
+        path = self.folder / slug / f"{stem}.json"
+        if not stem or stem.startswith(".") or path.name in NO_BASELINES or "\\" in stem:
+            raise BaselineError(f"{test_id!r} is in no test module that a file can be named after")
+        return path
+
+    def read(self, path: Path) -> File:
+        """A stored file; BaselineError with file and line where it is damaged."""
+        try:
+            stat = path.stat()
+            stamp = stat.st_mtime_ns, stat.st_size, stat.st_ino
+            cached = self._read.get(path)
+            if cached is not None and cached[0] == stamp:
+                return cached[1]
+            file = read_file(path)
+        except OSError as error:
+            raise BaselineError(f"cannot be read: {error.strerror}", str(path)) from None
+        slug = slugify(file.device.name)
+        if slug != path.parent.name:
+            raise BaselineError(
+                f"figures of {file.device.name!r} belong in the folder {slug}, "
+                f"not in {path.parent.name}",
+                str(path),
+            )
+        for test_id, entry in file.entries.items():
+            if entry.pending is not None:
+                raise BaselineError(
+                    f"{test_id} is a proposal, copied here by hand: restore the file and run "
+                    "kernelpin baselines accept PATH",
+                    str(path),
+                )
+            if self.file_for(slug, test_id).name != path.name:
+                raise BaselineError(
+                    f"{test_id} belongs in {self.file_for(slug, test_id).name}", str(path)
+                )
+        self._read[path] = stamp, file
+        return file
+
+    def entries(self, slug: str) -> dict[str, Entry]:
+        """Every entry of one GPU by test id, sorted."""
+        found: dict[str, Entry] = {}
+        for path in self.files(slug):
+            found.update(self.read(path).entries)
+        return dict(sorted(found.items()))
+
+    def lookup(
+        self,
+        gpu: Gpu,
+        test_id: str,
+        metric: Metric,
+        input: str | None = None,
+        l2: str | None = None,
+        method: str | None = None,
+    ) -> Found | Missing | Incomparable:
+        """This GPU's baseline for a test that measures `metric` of `input`."""
+        path = self.file_for(gpu.slug, test_id)
+        gpus = self.gpus()
+        if not gpus:
+            return Missing(f"{self.folder} holds no baselines", "folder")
+        if gpu.slug not in gpus:
+            return Missing(f"no baselines for {gpu.name}; there are for {', '.join(gpus)}", "gpu")
+        file = self.read(path) if path.is_file() else None
+        entry = None if file is None else file.entries.get(test_id)
+        if file is None or entry is None:
+            return Missing(f"no baseline for this test on {gpu.name}", "test")
+        difference = _device_difference(file.device, gpu) or _entry_difference(
+            entry, {"metric": metric, "input": input, "L2": l2, "method": method}
+        )
+        if difference is not None:
+            return Incomparable(
+                f"the baseline is of something else: {difference}", difference, entry
+            )
+        minor = torch_minor(gpu.torch)
+        counts = (entry.counts or {}).get(minor)
+        if metric == "counts" and counts is None:
+            known = ", ".join(sorted(entry.counts or {}))
+            return Missing(f"no counts for torch {minor}; there are for {known}", "test")
+        own = entry.of_card(gpu.uuid)
+        same_card = len(own) >= MIN_OWN_PROCESSES
+        return Found(
+            entry=entry,
+            device=file.device,
+            path=path,
+            processes=own if same_card else entry.processes,
+            same_card=same_card,
+            changes=_environment_changes(file.device, entry, gpu),
+            counts=counts,
+        )
+
+    def orphans(self, slug: str, collected: Collection[str], *, complete: bool) -> tuple[str, ...]:
+        """The ids of entries whose test is gone, judged on what was collected before deselection.
+
+        With `complete`, `collected` is every test there is; else the modules that nothing was
+        collected from are not judged. A run that names single tests knows neither.
+        """
+        known = set(collected)
+        modules = {test_id.split("::", 1)[0] for test_id in known}
+        return tuple(
+            test_id
+            for test_id in self.entries(slug)
+            if test_id not in known and (complete or test_id.split("::", 1)[0] in modules)
+        )
+
+    def remove(self, slug: str, test_ids: Collection[str]) -> tuple[str, ...]:
+        """Delete entries; a file without entries goes too. The ids that were there."""
+        removed: list[str] = []
+        with self.locked():
+            for path in self.files(slug):
+                file = self.read(path)
+                kept = {id_: e for id_, e in file.entries.items() if id_ not in test_ids}
+                gone = file.entries.keys() - kept.keys()
+                if gone and kept:
+                    self.write(path, msgspec.structs.replace(file, entries=kept))
+                elif gone:
+                    path.unlink()
+                removed += gone
+        return tuple(sorted(removed))
+
+    def proposed(self, proposals: Iterable[Proposal]) -> dict[Path, File]:
+        """The files as they would be, by their place under the folder, measured entries `pending`.
+
+        A GPU that the stored file is not of (other memory, MIG slice) starts a file of its own,
+        which `accept` refuses.
+        """
+        files: dict[Path, File] = {}
+        for proposal in proposals:
+            measurement = proposal.measurement
+            gpu, test_id = measurement.gpu, measurement.test_id
+            path = self.file_for(gpu.slug, test_id)
+            place = path.relative_to(self.folder)
+            stored = self.read(path) if path.is_file() else None
+            if stored is not None and device_problem(stored.device, device_of(gpu)) is not None:
+                stored = None
+            current = None if stored is None else stored.entries.get(test_id)
+            entry = msgspec.structs.replace(
+                propose(current, measurement, proposal.mode),
+                pending=Pending(
+                    verdict=str(proposal.verdict),
+                    mode=proposal.mode,
+                    replaces=fingerprint(current, gpu.torch),
+                    reason=proposal.reason,
+                ),
+            )
+            file = files.get(place) or stored or File(device=device_of(gpu), entries={})
+            files[place] = msgspec.structs.replace(
+                file,
+                device=known_better(file.device, device_of(gpu)),
+                entries={**file.entries, test_id: entry},
+            )
+        return files
+
+    def write_proposed(self, out: str | os.PathLike[str], proposals: Iterable[Proposal]) -> int:
+        """Write `proposed` under the folder `out`; how many files that were."""
+        files = self.proposed(proposals)
+        for place, file in files.items():
+            replace_file(Path(out) / place, encode(file))
+        return len(files)
+
+    def write(self, path: Path, file: File) -> None:
+        """Replace one stored file; the caller holds `locked()` since it read it."""
+        replace_file(path, encode(file))
+        self._read.pop(path, None)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the only right to change this folder; BaselineError after a minute's wait."""
+        # The lock's file lies outside: beside the baselines it would make every checkout dirty.
+        key = hashlib.sha256(str(self.folder.resolve()).encode()).hexdigest()[:16]
+        user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+        path = Path(tempfile.gettempdir()) / f"kernelpin-{user}-{key}.lock"
+        try:
+            with FileLock(path, timeout=LOCK_SECONDS):
+                yield
+        except Timeout:
+            raise BaselineError(
+                f"another process has been changing it for {LOCK_SECONDS:.0f} s (lock {path})",
+                str(self.folder),
+            ) from None
+
+
+def is_baseline(path: Path) -> bool:
+    return path.suffix == ".json" and path.name not in NO_BASELINES and path.name[0] != "."
+
+
+def read_file(path: Path) -> File:
+    return parse(path.read_bytes(), str(path))
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put `content` in the place of a file: readers and a crash see the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for stale in path.parent.glob(f".{path.name}.*.tmp"):
+        stale.unlink(missing_ok=True)  # of a process that was killed before its rename
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with draft.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(path)
+    if hasattr(os, "O_DIRECTORY"):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def device_of(gpu: Gpu) -> DeviceRecord:
+    return DeviceRecord(
+        name=gpu.name,
+        memory_bytes=gpu.memory_bytes,
+        sm_count=gpu.sm_count,
+        power_limit_w=gpu.power_limit_w,
+        mig=gpu.mig,
+    )
+
+
+def known_better(known: DeviceRecord, now: DeviceRecord) -> DeviceRecord:
+    """`known` with what only `now` knows filled in; a published file knows a name alone."""
+    if known.memory_bytes is None and known.sm_count is None:
+        return now
+    return known
+
+
+def device_problem(known: DeviceRecord, now: DeviceRecord | Gpu) -> str | None:
+    """Why figures of the two cannot stand in one file: `memory 80.0 GB, was 40.0 GB`."""
+    return _device_difference(known, now)
+
+
+def _device_difference(known: DeviceRecord, now: DeviceRecord | Gpu) -> str | None:
+    if known.name != now.name:
+        return f"device {now.name}, was {known.name}"
+    if known.mig != now.mig:
+        return f"MIG slice {now.mig or 'none'}, was {known.mig or 'none'}"
+    if known.memory_bytes and now.memory_bytes:
+        change = abs(now.memory_bytes - known.memory_bytes) / known.memory_bytes
+        if change > MEMORY_TOLERANCE:
+            return f"memory {now.memory_bytes / 1e9:.1f} GB, was {known.memory_bytes / 1e9:.1f} GB"
+    if known.sm_count and now.sm_count and known.sm_count != now.sm_count:
+        return f"{now.sm_count} SMs, was {known.sm_count}"
+    return None
+
+
+def _entry_difference(entry: Entry, wanted: Mapping[str, str | None]) -> str | None:
+    had = {"metric": entry.metric, "input": entry.input, "L2": entry.l2, "method": entry.method}
+    for name, now in wanted.items():
+        was = had[name]
+        if now is not None and was is not None and now != was:
+            return f"{name} {now}, was {was}"
+    return None
+
+
+def _environment_changes(device: DeviceRecord, entry: Entry, gpu: Gpu) -> tuple[str, ...]:
+    changes: list[str] = []
+    if entry.recordings:
+        last = entry.recordings[-1]
+        for name in ("driver", "cuda", "torch", "triton"):
+            was, now = getattr(last, name), getattr(gpu, name)
+            if was is not None and now is not None and was != now:
+                changes.append(f"{name} {was} → {now}")
+    if device.power_limit_w and gpu.power_limit_w and device.power_limit_w != gpu.power_limit_w:
+        changes.append(f"power limit {device.power_limit_w:g} → {gpu.power_limit_w:g} W")
+    return tuple(changes)
