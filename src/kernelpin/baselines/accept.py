@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from kernelpin import limits
+from kernelpin.baselines.device import difference_of, known_better
 from kernelpin.baselines.entry import (
     MIN_PROCESSES,
     DeviceRecord,
@@ -26,13 +27,7 @@ from kernelpin.baselines.proposal import (
     merge,
     what_is_measured,
 )
-from kernelpin.baselines.store import (
-    Store,
-    device_problem,
-    is_baseline,
-    known_better,
-    read_file,
-)
+from kernelpin.baselines.store import Store, is_baseline, read_file
 from kernelpin.baselines.text import BaselineError
 from kernelpin.trace import slugify
 
@@ -71,7 +66,7 @@ class Change:
     @property
     def grown(self) -> dict[str, tuple[int, int]]:
         """Counts that rose, for the torch version that measured: name → (old, new)."""
-        minor = torch_minor(self.new.recordings[-1].torch)
+        minor = torch_minor(self.new.recordings[-1].torch) if self.new.recordings else ""
         old = (self.old.counts or {}).get(minor, {}) if self.old is not None else {}
         new = (self.new.counts or {}).get(minor, {})
         both = sorted(old.keys() & new.keys())
@@ -124,6 +119,19 @@ def read_proposed(path: Path) -> list[File]:
     else:
         raise BaselineError("there is no such file or folder", str(path))
     return [read_file(found) for found in paths]
+
+
+def pending_entries(files: Iterable[File]) -> dict[str, dict[str, Entry]]:
+    """The entries that are proposed, by GPU and test id, as they would be stored."""
+    found: dict[str, dict[str, Entry]] = {}
+    for file in files:
+        proposed = {
+            test_id: msgspec.structs.replace(entry, pending=None)
+            for test_id, entry in file.entries.items()
+            if entry.pending is not None
+        }
+        found.setdefault(slugify(file.device.name), {}).update(proposed)
+    return found
 
 
 def accept(
@@ -210,7 +218,7 @@ def _with_reason(entry: Entry, reason: str) -> Entry:
 
 
 def _refuse_other_device(stored: File, proposed: File, path: Path) -> None:
-    difference = device_problem(stored.device, proposed.device)
+    difference = difference_of(stored.device, proposed.device)
     if difference is not None:
         raise BaselineError(
             f"{path} is of another device: {difference}; "

@@ -15,6 +15,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from kernelpin.limits import DTYPES
+
 SCHEMA = 1
 MIN_PROCESSES = 8
 
@@ -69,8 +71,8 @@ class Recording(_Record, frozen=True):
 class Work(_Record, frozen=True):
     """What a call must do at least: FLOP, bytes to and from memory, and the type it computes in."""
 
-    flops: float = 0.0
-    bytes: float = 0.0
+    flops: int = 0
+    bytes: int = 0
     dtype: str = "bf16"
 
 
@@ -208,9 +210,12 @@ def _of_figures(entry: Entry) -> tuple[Where, str] | None:
         if kernel.count < 1:
             return ("kernels", i, "count"), f"count: a kernel that ran {kernel.count} times"
     if entry.work is not None:
-        for name, value in (("flops", entry.work.flops), ("bytes", entry.work.bytes)):
-            if not (math.isfinite(value) and value >= 0):
-                return ("work", name), f"work {name}: {value} is no amount"
+        for name, amount in (("flops", entry.work.flops), ("bytes", entry.work.bytes)):
+            if amount < 0:
+                return ("work", name), f"work {name}: {amount} is no amount"
+        if entry.work.dtype not in DTYPES:
+            known = ", ".join(DTYPES)
+            return ("work", "dtype"), f"work dtype: {entry.work.dtype!r} is none of {known}"
     return None
 
 

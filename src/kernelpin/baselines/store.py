@@ -20,6 +20,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from filelock import FileLock, Timeout
 
+from kernelpin.baselines.device import (
+    device_of,
+    difference_of,
+    environment_changes,
+    known_better,
+)
 from kernelpin.baselines.entry import (
     MIN_PROCESSES,
     DeviceRecord,
@@ -39,8 +45,6 @@ if TYPE_CHECKING:
 # What else the suite keeps beside the baselines of a GPU.
 NO_BASELINES = frozenset({"fold_map.json"})
 LOCK_SECONDS = 60.0
-# Driver versions differ by some MB in the memory they report for one card.
-MEMORY_TOLERANCE = 0.02
 # A card's own figures carry its offset alone; fewer than a baseline takes say too little.
 MIN_OWN_PROCESSES = MIN_PROCESSES
 
@@ -173,7 +177,7 @@ class Store:
         entry = None if file is None else file.entries.get(test_id)
         if file is None or entry is None:
             return Missing(f"no baseline for this test on {gpu.name}", "test")
-        difference = _device_difference(file.device, gpu) or _entry_difference(
+        difference = difference_of(file.device, gpu) or _entry_difference(
             entry, {"metric": metric, "input": input, "L2": l2, "method": method}
         )
         if difference is not None:
@@ -193,7 +197,7 @@ class Store:
             path=path,
             processes=own if same_card else entry.processes,
             same_card=same_card,
-            changes=_environment_changes(file.device, entry, gpu),
+            changes=environment_changes(file.device, entry, gpu),
             counts=counts,
         )
 
@@ -239,7 +243,7 @@ class Store:
             path = self.file_for(gpu.slug, test_id)
             place = path.relative_to(self.folder)
             stored = self.read(path) if path.is_file() else None
-            if stored is not None and device_problem(stored.device, device_of(gpu)) is not None:
+            if stored is not None and difference_of(stored.device, device_of(gpu)) is not None:
                 stored = None
             current = None if stored is None else stored.entries.get(test_id)
             entry = msgspec.structs.replace(
@@ -315,42 +319,6 @@ def replace_file(path: Path, content: bytes) -> None:
             os.close(folder)
 
 
-def device_of(gpu: Gpu) -> DeviceRecord:
-    return DeviceRecord(
-        name=gpu.name,
-        memory_bytes=gpu.memory_bytes,
-        sm_count=gpu.sm_count,
-        power_limit_w=gpu.power_limit_w,
-        mig=gpu.mig,
-    )
-
-
-def known_better(known: DeviceRecord, now: DeviceRecord) -> DeviceRecord:
-    """`known` with what only `now` knows filled in; a published file knows a name alone."""
-    if known.memory_bytes is None and known.sm_count is None:
-        return now
-    return known
-
-
-def device_problem(known: DeviceRecord, now: DeviceRecord | Gpu) -> str | None:
-    """Why figures of the two cannot stand in one file: `memory 80.0 GB, was 40.0 GB`."""
-    return _device_difference(known, now)
-
-
-def _device_difference(known: DeviceRecord, now: DeviceRecord | Gpu) -> str | None:
-    if known.name != now.name:
-        return f"device {now.name}, was {known.name}"
-    if known.mig != now.mig:
-        return f"MIG slice {now.mig or 'none'}, was {known.mig or 'none'}"
-    if known.memory_bytes and now.memory_bytes:
-        change = abs(now.memory_bytes - known.memory_bytes) / known.memory_bytes
-        if change > MEMORY_TOLERANCE:
-            return f"memory {now.memory_bytes / 1e9:.1f} GB, was {known.memory_bytes / 1e9:.1f} GB"
-    if known.sm_count and now.sm_count and known.sm_count != now.sm_count:
-        return f"{now.sm_count} SMs, was {known.sm_count}"
-    return None
-
-
 def _entry_difference(entry: Entry, wanted: Mapping[str, str | None]) -> str | None:
     had = {"metric": entry.metric, "input": entry.input, "L2": entry.l2, "method": entry.method}
     for name, now in wanted.items():
@@ -358,16 +326,3 @@ def _entry_difference(entry: Entry, wanted: Mapping[str, str | None]) -> str | N
         if now is not None and was is not None and now != was:
             return f"{name} {now}, was {was}"
     return None
-
-
-def _environment_changes(device: DeviceRecord, entry: Entry, gpu: Gpu) -> tuple[str, ...]:
-    changes: list[str] = []
-    if entry.recordings:
-        last = entry.recordings[-1]
-        for name in ("driver", "cuda", "torch", "triton"):
-            was, now = getattr(last, name), getattr(gpu, name)
-            if was is not None and now is not None and was != now:
-                changes.append(f"{name} {was} → {now}")
-    if device.power_limit_w and gpu.power_limit_w and device.power_limit_w != gpu.power_limit_w:
-        changes.append(f"power limit {device.power_limit_w:g} → {gpu.power_limit_w:g} W")
-    return tuple(changes)

@@ -1,0 +1,297 @@
+"""The command `kernelpin baselines`: list, diff, prune, accept. Needs no GPU, and imports no torch.
+
+Exit codes: 0: done; 1: something is refused, differs, or waits for --yes or --reason; 2: wrong use
+or a damaged file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from kernelpin.render import count, format_change, format_us, table
+
+if TYPE_CHECKING:
+    from kernelpin.baselines import Acceptance, Change, Entry, Store
+
+Entries: TypeAlias = "Mapping[str, Mapping[str, Entry]]"  # by GPU, by test id
+Command: TypeAlias = Callable[[argparse.Namespace], int]
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command `baselines` with its own commands."""
+    parser = subparsers.add_parser(
+        "baselines",
+        help="list, compare, prune and accept stored baselines",
+        description="The baselines a project stores for each kind of GPU.",
+    )
+    commands = parser.add_subparsers(dest="baselines_command", required=True, metavar="COMMAND")
+
+    listing = commands.add_parser("list", help="show what is stored, a table a GPU")
+    listing.add_argument("gpu", nargs="*", help="only these, as nvidia-h200")
+    listing.set_defaults(func=_guarded(_list))
+
+    diff = commands.add_parser(
+        "diff", help="compare what is stored with a proposal, or with an earlier commit"
+    )
+    diff.add_argument(
+        "against",
+        nargs="?",
+        default="HEAD",
+        help="a proposed folder or file (stored → proposed), or a git revision "
+        "(then → now; default HEAD)",
+    )
+    diff.set_defaults(func=_guarded(_diff))
+
+    prune = commands.add_parser("prune", help="delete the entries whose test is gone")
+    prune.add_argument(
+        "--ids",
+        metavar="FILE",
+        help="the ids of all tests, one a line (`pytest --collect-only -q`; - reads stdin), "
+        "instead of collecting here",
+    )
+    prune.add_argument("--yes", action="store_true", help="delete; else say what would be")
+    prune.set_defaults(func=_guarded(_prune))
+
+    accept = commands.add_parser("accept", help="take in the baselines that a run proposes")
+    accept.add_argument("path", type=Path, help="a report's proposed folder, a GPU's, or one file")
+    accept.add_argument("--reason", help="why it got slower: needed where something did")
+    accept.set_defaults(func=_guarded(_accept))
+
+    for command in (listing, diff, prune, accept):
+        command.add_argument(
+            "--baselines",
+            type=Path,
+            default=Path("baselines"),
+            metavar="DIR",
+            help="where they are stored (default: baselines)",
+        )
+
+
+def _guarded(command: Command) -> Command:
+    """An error of the data is one line and exit code 2, no traceback."""
+
+    def run(args: argparse.Namespace) -> int:
+        from kernelpin.baselines import BaselineError
+
+        try:
+            return command(args)
+        except (BaselineError, OSError) as error:
+            print(f"kernelpin: error: {error}", file=sys.stderr)
+            return 2
+
+    return run
+
+
+def _store(args: argparse.Namespace) -> Store:
+    from kernelpin.baselines import BaselineError, Store
+
+    folder: Path = args.baselines
+    if not folder.is_dir() and args.baselines_command != "accept":
+        raise BaselineError("no such folder; --baselines names another", str(folder))
+    return Store(folder)
+
+
+def _list(args: argparse.Namespace) -> int:
+    store = _store(args)
+    gpus = store.gpus()
+    unknown = [gpu for gpu in args.gpu if gpu not in gpus]
+    if unknown or not gpus:
+        known = ", ".join(gpus) or "none"
+        what = f"no baselines for {', '.join(unknown)}" if unknown else "no baselines"
+        print(f"kernelpin: error: {store.folder}: {what}; there are: {known}", file=sys.stderr)
+        return 2
+    for slug in args.gpu or gpus:
+        entries = store.entries(slug)
+        print(f"{slug}: {count(len(entries), 'baseline')}")
+        rows: list[Sequence[str]] = [
+            ("test", "metric", "median", "spread", "processes", "recorded", "with", "limit")
+        ]
+        rows += [(test_id, *_described(entry)) for test_id, entry in entries.items()]
+        print(*(f"  {line}" for line in table(rows)), sep="\n")
+    return 0
+
+
+def _described(entry: Entry) -> tuple[str, ...]:
+    limit = "" if entry.limit is None else f"{entry.limit:.3g}"
+    if entry.source == "published":
+        band = f"±{entry.band:.0%}".replace("%", " %")
+        return entry.metric, _figure(entry), band, "–", "published", entry.cite or "", limit
+    dates = sorted({recording.date for recording in entry.recordings})
+    versions = sorted({r.torch for r in entry.recordings if r.torch is not None})
+    return (
+        entry.metric,
+        _figure(entry),
+        "–" if entry.metric == "counts" else f"{entry.spread * 100:.2f} %",
+        str(len(entry.processes) or "–"),
+        dates[0] if len(dates) == 1 else f"{dates[0]} … {dates[-1]}",
+        "torch " + ", ".join(versions) if versions else "",
+        limit,
+    )
+
+
+def _diff(args: argparse.Namespace) -> int:
+    from kernelpin.baselines import Change
+    from kernelpin.baselines.revision import entries_at
+
+    store = _store(args)
+    against = Path(args.against)
+    if against.exists():
+        old, new, removed = _against_proposed(store, against)
+    else:
+        old, new = entries_at(store.folder, args.against), _stored(store)
+        removed = True
+    changes: list[Change] = []
+    gone: list[tuple[str, str]] = []
+    for slug in sorted(old.keys() | new.keys()):
+        before, after = old.get(slug, {}), new.get(slug, {})
+        for test_id in sorted(before.keys() | after.keys()):
+            was, now = before.get(test_id), after.get(test_id)
+            if now is None and removed:
+                gone.append((slug, test_id))
+            elif now is not None and now != was:
+                changes.append(Change(slug, test_id, was, now, ""))
+    _print_changes(changes)
+    for slug, test_id in gone:
+        print(f"removed: {slug}: {test_id}")
+    if not changes and not gone:
+        print(f"no baseline differs from {args.against}")
+    return 1 if changes or gone else 0
+
+
+def _stored(store: Store) -> Entries:
+    return {slug: store.entries(slug) for slug in store.gpus()}
+
+
+def _against_proposed(store: Store, path: Path) -> tuple[Entries, Entries, bool]:
+    from kernelpin.baselines.accept import pending_entries, read_proposed
+
+    return _stored(store), pending_entries(read_proposed(path)), False
+
+
+def _prune(args: argparse.Namespace) -> int:
+    from kernelpin.baselines.collecting import collect
+
+    store = _store(args)
+    stored = _stored(store)
+    modules = {test_id.split("::")[0] for entries in stored.values() for test_id in entries}
+    ids = _ids_of(args.ids) if args.ids else collect(modules)
+    orphans = {slug: store.orphans(slug, ids, complete=True) for slug in stored}
+    orphans = {slug: gone for slug, gone in orphans.items() if gone}
+    total = sum(map(len, orphans.values()))
+    if not total:
+        print(f"nothing to prune: each baseline has its test ({count(len(ids), 'test')} known)")
+        return 0
+    verb = "deleted" if args.yes else "would delete"
+    for slug, gone in orphans.items():
+        if args.yes:
+            store.remove(slug, gone)
+        print(f"{slug}: {verb} {count(len(gone), 'baseline')} without a test")
+        print(*(f"  {test_id}" for test_id in gone), sep="\n")
+    if not args.yes:
+        print("to delete them: kernelpin baselines prune --yes")
+    return 0 if args.yes else 1
+
+
+def _ids_of(name: str) -> frozenset[str]:
+    from kernelpin.baselines import BaselineError
+
+    text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    ids = frozenset(line.strip() for line in text.splitlines() if "::" in line)
+    if not ids:
+        # A list that failed to be made must not delete everything.
+        raise BaselineError("holds no test id (path::name): nothing is judged by it", name)
+    return ids
+
+
+def _accept(args: argparse.Namespace) -> int:
+    from kernelpin.baselines import accept
+    from kernelpin.baselines.accept import read_proposed
+
+    reason = (args.reason or "").strip() or None
+    done = accept(_store(args), read_proposed(args.path), reason=reason)
+    _print_changes(done.changes)
+    for refusal in done.refusals:
+        print(f"refused: {refusal.slug}: {refusal.test_id}: {refusal.why}", file=sys.stderr)
+    if done.unchanged:
+        print(f"{count(len(done.unchanged), 'baseline')} already stored")
+    return _conclude(args, done)
+
+
+def _conclude(args: argparse.Namespace, done: Acceptance) -> int:
+    if done.changes and not done.written:
+        print("nothing is accepted yet: these got slower, and need a reason", file=sys.stderr)
+        for change in done.asks_reason:
+            print(f"  {change.slug}: {change.test_id}", file=sys.stderr)
+        again = shlex.quote(str(args.path))
+        print(f'next: kernelpin baselines accept {again} --reason "…"', file=sys.stderr)
+        return 1
+    if done.changes:
+        files = ", ".join(str(path) for path in done.written)
+        print(f"accepted {count(len(done.changes), 'baseline')} into {files}")
+    elif not done.unchanged and not done.refusals:
+        print(f"{args.path} proposes nothing", file=sys.stderr)
+        return 1
+    return 1 if done.refusals else 0
+
+
+def _print_changes(changes: Iterable[Change]) -> None:
+    by_gpu: dict[str, list[Change]] = {}
+    for change in changes:
+        by_gpu.setdefault(change.slug, []).append(change)
+    for slug, those in by_gpu.items():
+        rows: list[Sequence[str]] = [("test", "was", "is", "change", "since the first", "verdict")]
+        rows += [
+            (
+                change.test_id,
+                "–" if change.old is None else _figure(change.old),
+                _figure(change.new),
+                _change(change),
+                "" if change.drift is None else format_change(change.drift),
+                change.verdict,
+            )
+            for change in those
+        ]
+        if not any(change.verdict for change in those):
+            rows = [row[:-1] for row in rows]
+        print(slug)
+        print(*(f"  {line}" for line in table(rows)), sep="\n")
+
+
+def _figure(entry: Entry) -> str:
+    if entry.metric == "counts":
+        return "counts (torch " + ", ".join(sorted(entry.counts or {})) + ")"
+    return f"{entry.median:.4g} ×" if entry.metric == "host_ratio" else format_us(entry.median)
+
+
+def _change(change: Change) -> str:
+    if change.ratio is not None:
+        return format_change(change.ratio)
+    if change.old is None:
+        return "new"
+    counts = _counts_changed(change.old, change.new)
+    if counts:
+        return "; ".join(counts)
+    if change.old.metric != change.new.metric or change.old.input != change.new.input:
+        return "another metric or input"
+    return "recorded again"
+
+
+def _counts_changed(old: Entry, new: Entry) -> list[str]:
+    """`torch 2.11: kernels 5 → 6, syncs – → 1`, a version each."""
+    found: list[str] = []
+    for version in sorted((old.counts or {}).keys() | (new.counts or {}).keys()):
+        was, now = (old.counts or {}).get(version), (new.counts or {}).get(version)
+        if was == now:
+            continue
+        if was is None or now is None:
+            found.append(f"torch {version}: {'new' if was is None else 'removed'}")
+            continue
+        names = [name for name in sorted(was.keys() | now.keys()) if was.get(name) != now.get(name)]
+        steps = ", ".join(f"{n} {was.get(n, '–')} → {now.get(n, '–')}" for n in names)
+        found.append(f"torch {version}: {steps}")
+    return found
