@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from kernelpin.report.rows import Difference, Report, Row, headline, worst_first
@@ -15,7 +15,7 @@ LIMIT_BYTES = 900_000  # GitHub drops a step summary of more than 1 MiB altogeth
 _MESSAGES = 10  # failures told in full; the table has them all
 _OPEN = 3  # and those that need no click
 _NOTES = 20  # problems, warnings and differences told each
-_ACCEPTABLE = frozenset({"slower", "faster", "other counts", "no baseline", "incomparable"})
+_ACCEPTABLE = frozenset({"slower", "faster", "other_counts", "no_baseline", "incomparable"})
 
 
 def write_summary(report: Report, limit_bytes: int = LIMIT_BYTES) -> str:
@@ -37,7 +37,8 @@ def write_summary(report: Report, limit_bytes: int = LIMIT_BYTES) -> str:
     page.list("", [f"- **{in_item(it)}**\n" for it in report.problems], "problems")
     with page.then(_accept(report, news)):
         page.table(news, "rows to look at")
-    page.fill([_message(row, n < _OPEN) for n, row in enumerate(failures)], "failures", _MESSAGES)
+    messages = (_message(row, index < _OPEN) for index, row in enumerate(failures))
+    page.fill(messages, len(failures), "failures", _MESSAGES)
     page.list(
         "**Not as the baselines were recorded**\n\n",
         [_difference(it) for it in report.differences],
@@ -80,20 +81,19 @@ class _Page:
         yield
         self._parts.append(text if fits else "")
 
-    def fill(self, units: Sequence[str], what: str, most: int | None = None) -> None:
-        """As many units as fit, up to `most`, then how many more there are."""
+    def fill(self, units: Iterable[str], count: int, what: str, most: int | None = None) -> None:
+        """As many of `count` units as fit, up to `most`, then how many more there are."""
         for index, unit in enumerate(units):
-            rest = f"\n{len(units) - index} more {what}: see report.json.\n\n"
+            rest = f"\n{count - index} more {what}: see report.json.\n\n"
             # The last one needs no room for a sentence after it.
-            last = index + 1 == len(units)
-            if index == most or not self.fits(unit if last else unit + rest):
+            if index == most or not self.fits(unit if index + 1 == count else unit + rest):
                 self.add(rest)
                 return
             self.add(unit)
 
     def list(self, title: str, items: Sequence[str], what: str) -> None:
         if items and self.add(title):
-            self.fill(items, what, _NOTES)
+            self.fill(items, len(items), what, _NOTES)
             self.add("\n")
 
     def table(self, rows: Sequence[Row], what: str) -> None:
@@ -101,7 +101,7 @@ class _Page:
             return
         if self.fits(HEADER * 2):
             self.add(HEADER)
-            self.fill([table_row(row) for row in rows], what)
+            self.fill(map(table_row, rows), len(rows), what)
             self.add("\n")
         else:
             self.add(f"\n{len(rows)} {what}: see report.json.\n\n")
@@ -129,7 +129,7 @@ def _accept(report: Report, news: Sequence[Row]) -> str:
             "**Intended?** Take the new figures in and commit them; that needs no GPU. "
             "(From CI: download the report first.)\n\n" + fenced(command) + "\n"
         )
-    if any(row.outcome == "other kernels" for row in news):
+    if any(row.outcome == "other_kernels" for row in news):
         text += (
             "**Other kernels on purpose?** Then change the claim in the test: "
             "it is not a figure that could be accepted.\n\n"

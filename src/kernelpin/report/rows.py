@@ -12,11 +12,11 @@ from dataclasses import dataclass
 OUTCOMES = (
     "error",
     "slower",
-    "other kernels",
-    "other counts",
-    "no baseline",
+    "other_kernels",
+    "other_counts",
+    "no_baseline",
     "incomparable",
-    "already slower",
+    "already_slower",
     "faster",
     "same",
     "unclear",
@@ -25,13 +25,13 @@ OUTCOMES = (
 # What a reader wants to see first, among failures and among the rest.
 _WORST = (
     "slower",
-    "other kernels",
-    "other counts",
+    "other_kernels",
+    "other_counts",
     "error",
     "unclear",
-    "no baseline",
+    "no_baseline",
     "incomparable",
-    "already slower",
+    "already_slower",
     "faster",
     "skipped",
     "same",
@@ -69,6 +69,11 @@ class Paired:
     kernels_base: tuple[Kernel, ...] | None = None
     kernels_head: tuple[Kernel, ...] | None = None
 
+    @property
+    def word(self) -> str:
+        """The outcome as a reader reads it: "other kernels"."""
+        return self.outcome.replace("_", " ")
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -84,7 +89,7 @@ class Difference:
 class Row:
     """One check and what it came to.
 
-    `outcome` is a verdict's, or "other kernels" (a claim about a trace failed), "other counts",
+    `outcome` is a verdict's, or "other_kernels" (a claim about a trace failed), "other_counts",
     "error", "skipped"; a claim that holds is "same". `failed` is the test's own outcome, which
     depends on `CI`. `source` is "live" or "recorded" (a trace from `fixtures/traces`); live
     without `gpu` is the CPU. `baseline` and `now` are µs, or a ratio where `metric` is
@@ -119,6 +124,11 @@ class Row:
     reference: str | None = None  # the source a published baseline cites
     trace: str | None = None  # where the failed check's trace was kept, relative to the report
     paired: Paired | None = None
+
+    @property
+    def word(self) -> str:
+        """The outcome as a reader reads it: "other kernels"."""
+        return self.outcome.replace("_", " ")
 
     @property
     def is_news(self) -> bool:
@@ -192,7 +202,8 @@ def headline(report: Report) -> str:
 
 
 def _outcomes(rows: list[Row]) -> str:
-    return ", ".join(f"{count} {outcome}" for outcome, count in outcome_counts(rows).items())
+    words = {str(row.outcome): row.word for row in rows}
+    return ", ".join(f"{count} {words[it]}" for it, count in outcome_counts(rows).items())
 
 
 def _checks(rows: list[Row], where: str) -> list[str]:

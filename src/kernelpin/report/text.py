@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+# Neither markdown nor HTML reads these; a control character's picture is among them.
+_PLAIN = " .,;:/=+(){}%\"'?–—…×µ·→−-" + "".join(map(chr, range(0x2400, 0x2422)))
+
 
 def in_code(name: str, limit: int = 160) -> str:
     """A name as inline code, in a table too; longer ones lose their middle.
@@ -44,7 +47,7 @@ def elided(text: str, limit: int) -> str:
 
 
 def _literal(text: str, keep: str = "") -> str:
-    plain = re.escape(" .,;:/=+(){}%\"'?–—…×µ·→−-" + keep)
+    plain = re.escape(_PLAIN + keep)
     escaped = re.sub(rf"[^\w{plain}]", _reference, _printable(text))
     # An underscore inside a word is no markup, and kernel names are full of them.
     escaped = re.sub(r"(?<![^\W_])_|_(?![^\W_])", _reference, escaped)
