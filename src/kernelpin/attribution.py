@@ -279,7 +279,9 @@ def _link_kernels(
     """Fill the kernel columns, ordered by (launch, start), the strays last."""
     warnings: list[str] = []
     correlations = list(map(calls.correlation.__getitem__, call_order))
-    by_correlation: dict[Correlation, int] = dict(zip(correlations, range(len(correlations))))
+    by_correlation: dict[Correlation, int] = dict(
+        zip(correlations, range(len(correlations)), strict=True)
+    )
     by_correlation.pop(None, None)
     find = by_correlation.get
     launches = [find(correlation, NONE) for correlation in gpu.correlation]
