@@ -29,7 +29,7 @@ FAMILY_LABELS = {
 
 
 def format_ns(ns: float) -> str:
-    """A time in four digits and the unit that suits it: `736 ns`, `18.24 µs`, `1.203 ms`, `2.000 s`.
+    """A time in four digits and the unit that suits it: `736 ns`, `18.24 µs`, `1.203 ms`.
 
     Monotone: a longer time never reads shorter. Below 1 µs trailing zeros are dropped, since a
     trace counts whole nanoseconds.
@@ -96,18 +96,8 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        c
-        if c == " " or (c.isprintable() and unicodedata.category(c) not in _HIDDEN)
-        else _escape(c)
-        for c in text
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
     )
-
-
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
 
 
 def elide(text: str, width: int = 56) -> str:
@@ -162,12 +152,11 @@ def table(rows: Sequence[Sequence[str]], markdown: bool = False) -> list[str]:
     escaped = _escape_markdown if markdown else clean
     columns = max(len(row) for row in rows)
     cells = [[escaped(c) for c in row] + [""] * (columns - len(row)) for row in rows]
-    right = [
-        len(cells) > 1 and all(_is_figure(row[i]) for row in cells[1:]) for i in range(columns)
-    ]
+    below = cells[1:]
+    right = [bool(below) and all(_is_figure(row[i]) for row in below) for i in range(columns)]
     if markdown:
         rule = ["---:" if r else "---" for r in right]
-        return [f"| {' | '.join(row)} |" for row in (cells[0], rule, *cells[1:])]
+        return [f"| {' | '.join(row)} |" for row in (cells[0], rule, *below)]
     widths = [max(width_of(row[i]) for row in cells) for i in range(columns)]
     return [
         "  ".join(pad(c, w, r) for c, w, r in zip(row, widths, right, strict=True)).rstrip()

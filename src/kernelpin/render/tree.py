@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from kernelpin.kernel_name import decode_kernel_name
 from kernelpin.render.text import clean, count, elide, format_ns, pad, paint, width_of
+from kernelpin.trace import Call, Kernel, Op, Step
 
-if TYPE_CHECKING:
-    from kernelpin.trace import Call, Kernel, Op, Step
-
-    Marked: TypeAlias = Op | Kernel | Call
+Marked: TypeAlias = Op | Kernel | Call
 
 # Indentation stops growing here: a trace of a recursive program nests thousands deep.
 MAX_INDENT = 40
@@ -85,8 +83,10 @@ def shapes_of(op: Op) -> str:
     dtypes = op.dtypes
     for i, shape in enumerate(op.shapes):
         dtype = dtypes[i] if i < len(dtypes) else ""
-        # A scalar, a list of numbers or None has no shape; neither has a 0-dim tensor, which
-        # cannot be told from them but by its dtype.
+        if shape and isinstance(shape[0], tuple):
+            arguments.append(count(len(shape), "tensor"))
+            continue
+        # Neither a scalar, a list of numbers nor a 0-dim tensor has a shape: the dtype tells.
         if not shape and dtype not in DTYPES and not dtype.startswith("c10::"):
             continue
         short = DTYPES.get(dtype, dtype.removeprefix("c10::").lower())
@@ -99,17 +99,20 @@ def shapes_of(op: Op) -> str:
 def _build(scope: Op | Step, notes: Mapping[Marked, str], ops: bool, width: int) -> _Node:
     root = _Node(elide(clean(scope.name), width), scope.start_ns)
     nodes: dict[Op, _Node] = {}
-    if hasattr(scope, "parent"):
-        root.op = scope
-        root.note = notes.get(scope, "")
+    if isinstance(scope, Op):
+        root.op, root.note = scope, notes.get(scope, "")
         nodes[scope] = root
+
+    def is_scope(op: Op) -> bool:
+        """A step is an op of its own trace too: its label."""
+        return op.start_ns == scope.start_ns and op.name == scope.name
 
     def node_of(op: Op | None) -> _Node:
         above: list[Op] = []
-        while op is not None and op not in nodes:
+        while op is not None and op not in nodes and not is_scope(op):
             above.append(op)
             op = op.parent
-        node = root if op is None else nodes[op]
+        node = nodes.get(op, root) if op is not None else root
         for missing in reversed(above):
             label = elide(clean(missing.name), width)
             below = _Node(label, missing.start_ns, op=missing, note=notes.get(missing, ""))
@@ -138,7 +141,7 @@ def _build(scope: Op | Step, notes: Mapping[Marked, str], ops: bool, width: int)
         )
     drawn = set(kernels)
     for view, words in notes.items():
-        if hasattr(view, "children"):
+        if isinstance(view, Op):
             node_of(view)
         elif view not in drawn:
             node_of(view.op).children.append(_Node(clean(view.name), view.start_ns, note=words))

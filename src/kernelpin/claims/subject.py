@@ -1,0 +1,165 @@
+"""What a claim is about: the steps of a trace, or the calls of an op, and how to speak of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TypeAlias, TypeVar
+
+from kernelpin.claims.finding import ClaimFailed, Finding
+from kernelpin.render import clean, elide, tree
+from kernelpin.trace import Call, Kernel, Op, Step, Trace, TraceError
+
+Scope: TypeAlias = Step | Op
+View: TypeAlias = Op | Kernel | Call
+_Named = TypeVar("_Named", Op, Call)
+
+NAME_WIDTH = 48
+MAX_WARNINGS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What one step or call has instead of what was claimed."""
+
+    found: str
+    marked: Mapping[View, str] = field(default_factory=dict)
+    ops: bool = False  # whether the evidence is about ops, those without kernels included
+    lines: tuple[str, ...] = ()
+
+
+Check: TypeAlias = Callable[[Scope], Failure | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The scopes a claim must hold in, each of them; `path` names the op they are calls of."""
+
+    trace: Trace
+    scopes: tuple[Scope, ...]
+    path: str = ""
+    whole: bool = True  # the trace itself was given, so all of it must be complete
+
+    @property
+    def place(self) -> str:
+        """Where a claim is made: `under aten::linear`, `in a step`, `in ProfilerStep#2`."""
+        if self.path:
+            return f"under {self.path}"
+        return "in a step" if len(self.scopes) > 1 else f"in {short(self.scopes[0].name)}"
+
+    @property
+    def noun(self) -> str:
+        return "call" if self.path else "step"
+
+    def require_complete(self) -> None:
+        """Raise TraceError where records are missing: what is not there proves nothing."""
+        if self.whole:
+            self.trace.require_complete()
+        for scope in self.scopes:
+            if not self.whole:
+                self.trace.require_complete(scope)
+            if isinstance(scope, Step) and not scope.launches and not scope.ops():
+                raise self.error(f"{scope.name} holds neither an op nor a launch")
+
+    def require_gpu(self) -> None:
+        """Raise TraceError unless the trace can show which kernels each scope runs."""
+        self.require_complete()
+        if not self.trace.has_gpu_records and not self.trace.calls():
+            raise self.error(
+                "it holds no GPU activity, so nothing can be said of kernels; capture on a GPU "
+                "with ProfilerActivity.CUDA, or claim what holds of ops: .dispatches(…)"
+            )
+        for scope in self.scopes:
+            if any(launch.captured for launch in scope.launches):
+                raise self.error(
+                    f"{short(scope.name)} captures a CUDA graph, whose kernels run when it is "
+                    "replayed; trace a later step"
+                )
+
+    def require_calls(self) -> None:
+        """Raise TraceError unless runtime calls were recorded."""
+        self.require_complete()
+        if not self.trace.calls():
+            raise self.error(
+                "it holds no runtime call, so nothing can be said of them; capture on a GPU with "
+                "ProfilerActivity.CUDA"
+            )
+
+    def require_ops(self) -> None:
+        """Raise TraceError unless ops were recorded."""
+        self.require_complete()
+        if all(op.is_annotation for op in self.trace.ops()):
+            raise self.error(
+                "it holds no op, so nothing can be said of what was dispatched; capture with "
+                "ProfilerActivity.CPU"
+            )
+
+    def error(self, what: str) -> TraceError:
+        return TraceError(f"{clean(self.trace.source)}: {what}")
+
+    def judge(self, expected: str, check: Check, because: str | None) -> None:
+        """Raise ClaimFailed about the first scope in which the check finds a failure."""
+        __tracebackhide__ = True
+        failures = [(at, f) for at, s in enumerate(self.scopes) if (f := check(s)) is not None]
+        if not failures:
+            return
+        at, first = failures[0]
+        alike = all(failure.found == first.found for _, failure in failures)
+        where = self._where(at, len(failures), alike)
+        drawn = tree(self.scopes[at], first.marked, ops=first.ops)
+        self.fail(f"expected {expected} {self.place}, found {first.found}{where}",
+                  (*drawn, *first.lines), because)  # fmt: skip
+
+    def fail(self, headline: str, evidence: Iterable[str], because: str | None) -> None:
+        __tracebackhide__ = True
+        warnings = [f"warning: {clean(w)}" for w in self.trace.warnings[:MAX_WARNINGS]]
+        if len(self.trace.warnings) > MAX_WARNINGS:
+            warnings.append(f"warning: … {len(self.trace.warnings) - MAX_WARNINGS} more")
+        raise ClaimFailed(
+            Finding(headline, (*evidence, *warnings), because, self.trace.source, self.trace)
+        )
+
+    def _where(self, first: int, failed: int, alike: bool) -> str:
+        total = len(self.scopes)
+        if total == 1:
+            return ""
+        if failed == total and alike:
+            return f" in each of {total} {self.noun}s"
+        name = f"call {first + 1}" if self.path else short(self.scopes[first].name)
+        verb = "fails" if failed == 1 else "fail"
+        return f" in {name} ({failed} of {total} {self.noun}s {verb})"
+
+
+def matching(views: Iterable[_Named], name: str) -> list[_Named]:
+    """Those of that name, or that a glob like `triton_poi_*` matches."""
+    return [v for v in views if v.name == name or fnmatchcase(v.name, name)]
+
+
+def nearest(name: str, views: Iterable[Op | Call]) -> tuple[str, ...]:
+    """A line with the names that look like what was looked for and not found."""
+    names = list(dict.fromkeys(view.name for view in views))
+    close = [n for n in names if name.lower() in n.lower()]
+    close = close or difflib.get_close_matches(name, names)
+    return (f"nearest: {', '.join(map(short, close[:3]))}",) if close else ()
+
+
+def marks(views: Iterable[View], note: str = "unexpected") -> dict[View, str]:
+    """Offenders, each with the words that stand beside it in the tree."""
+    return dict.fromkeys(views, note)
+
+
+def repeated(name: str, n: int) -> str:
+    """A full name and how often: `aten::mm × 3`."""
+    return clean(name) + (f" × {n}" if n > 1 else "")
+
+
+def trace_of(scope: Scope) -> Trace:
+    """The trace that a step or op is a view of."""
+    return scope._trace
+
+
+def short(name: str) -> str:
+    """A name as a headline shows it."""
+    return elide(clean(name), NAME_WIDTH)
