@@ -112,12 +112,13 @@ def elide(text: str, width: int = 56) -> str:
         return text
     if width < 3:
         return text[: max(0, width)]
-    tail = (width - 1) * 2 // 5
-    head = width - 1 - tail
     near = max(1, width // 4)
+    longest = len(text) - (width - 1) * 2 // 5
+    end = text.find("_", longest, longest + near)
+    tail = text[end if end >= 0 else longest :]
+    head = width - 1 - len(tail)
     cut = text.rfind("_", head - near, head) + 1 or head
-    end = text.find("_", len(text) - tail, len(text) - tail + near)
-    return f"{text[:cut]}…{text[end if end >= 0 else len(text) - tail :]}"
+    return f"{text[:cut]}…{tail}"
 
 
 def width_of(text: str) -> int:
