@@ -195,8 +195,8 @@ def test_a_reader_sees_first_what_got_slower_why_and_how_to_accept_it():
     assert first_screen.startswith(
         "## kernelpin failed: 1 slower, 1 other kernels, 46 same, 1 unclear on NVIDIA H200;"
     )
-    assert "41.2 µs | 47.9 µs | +16.3 % (+15.1 … +17.4) | +5 %" in first_screen
-    assert "**new** <code>mul_kernel</code> 6.5 µs" in first_screen
+    assert "41.20 µs | 47.90 µs | +16.3 % (+15.1 … +17.4) | +5 %" in first_screen
+    assert "**new** <code>mul_kernel</code> 6.500 µs" in first_screen
     assert "expected 1 GEMM kernel and no other under aten::linear, found 2 kernels" in first_screen
     assert "kernelpin baselines accept kernelpin-report/proposed --reason" in first_screen
     assert "thermal slowdown in 3 of 4 processes" in first_screen
@@ -234,7 +234,7 @@ def test_a_green_run_asks_for_nothing():
 def test_a_problem_of_the_session_fails_it_though_every_row_passed():
     summary = write_summary(Report(rows=(same(1),), problems=("no GPU: no driver",)))
     assert summary.startswith("## kernelpin failed: 1 same")
-    assert "- **no GPU: no driver**" in summary
+    assert "- <strong>no GPU: no driver</strong>" in summary
 
 
 def test_the_accept_command_survives_a_folder_with_spaces():
@@ -257,7 +257,7 @@ def test_both_comparisons_are_told_where_there_is_a_base():
         paired=paired,
     )
     cells = table_rows(write_summary(Report(rows=(row,))))[0]
-    assert "+16.3 %<br>+0.2 % (−0.2 … +0.6) against <code>main</code>, 4 pairs" in cells[3]
+    assert "+16.3 %<br>+0.2 % (-0.2 … +0.6) against <code>main</code>, 4 pairs" in cells[3]
     assert "already slower<br>against <code>main</code>: same" in cells[6]
 
 
@@ -269,7 +269,7 @@ def test_the_kernel_that_got_slower_is_told_where_no_kernel_is_new():
         kernels_before=(Kernel("a_kernel", 1, 10.0), Kernel("b_kernel", 1, 10.0)),
         kernels_now=(Kernel("a_kernel", 1, 10.1), Kernel("b_kernel", 1, 14.0)),
     )
-    assert "<code>b_kernel</code> 10 µs → 14 µs |" in write_summary(Report(rows=(row,)))
+    assert "<code>b_kernel</code> 10.00 µs → 14.00 µs |" in write_summary(Report(rows=(row,)))
 
 
 def test_two_kernels_of_one_short_name_are_told_in_full():
@@ -283,7 +283,7 @@ def test_two_kernels_of_one_short_name_are_told_in_full():
 
 def test_a_published_baseline_is_told_as_such():
     row = same(1, reference="Profiling in PyTorch, part 2")
-    assert "10 µs<br>published" in write_summary(Report(rows=(row,)))
+    assert "10.00 µs<br>published" in write_summary(Report(rows=(row,)))
 
 
 # Names nobody should trust.
@@ -340,9 +340,8 @@ def test_whatever_the_names_each_row_is_one_line_of_seven_cells(report):
 @settings(max_examples=60)
 @given(hostile_reports)
 def test_only_our_own_tags_are_tags(report):
-    tags = re.findall("<[^>]*>?", "\n".join(unfenced(write_summary(report))))
-    ours = {"<code>", "</code>", "<br>", "<sub>", "</sub>", "<details>", "<details open>"}
-    assert set(tags) <= ours | {"</details>", "<summary>", "</summary>"}
+    tags = re.findall("</?([^>]*)>?", "\n".join(unfenced(write_summary(report))))
+    assert set(tags) <= {"strong", "code", "br", "sub", "details", "details open", "summary"}
 
 
 @given(hostile)
@@ -394,7 +393,7 @@ def test_a_markdown_parser_shows_the_name_itself(name):
 def test_script_pipe_newline_and_backtick_show_as_text():
     row = Row("t[<script>|`a`\nb]", "slower", failed=True)
     summary = write_summary(Report(rows=(row,)))
-    assert "<code>t[&#60;script&#62;&#124;&#96;a&#96;␊b]</code>" in summary
+    assert "<code>t[&#60;script&#62;&#124;&#96;a&#96;&#92;nb]</code>" in summary
 
 
 def test_a_text_that_turns_around_the_reading_direction_is_defused():

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from kernelpin.render import count
 from kernelpin.report.rows import Difference, Report, Row, headline, worst_first
 from kernelpin.report.table import HEADER, table_row
 from kernelpin.report.text import fenced, in_code, in_item, in_text
@@ -34,7 +35,7 @@ def write_summary(report: Report, limit_bytes: int = LIMIT_BYTES) -> str:
 
     page = _Page(limit_bytes)
     page.add(_title(report))
-    page.list("", [f"- **{in_item(it)}**\n" for it in report.problems], "problems")
+    page.list("", [f"- <strong>{in_item(it)}</strong>\n" for it in report.problems], "problems")
     with page.then(_accept(report, news)):
         page.table(news, "rows to look at")
     messages = (_message(row, index < _OPEN) for index, row in enumerate(failures))
@@ -81,12 +82,12 @@ class _Page:
         yield
         self._parts.append(text if fits else "")
 
-    def fill(self, units: Iterable[str], count: int, what: str, most: int | None = None) -> None:
-        """As many of `count` units as fit, up to `most`, then how many more there are."""
+    def fill(self, units: Iterable[str], total: int, what: str, most: int | None = None) -> None:
+        """As many of `total` units as fit, up to `most`, then how many more there are."""
         for index, unit in enumerate(units):
-            rest = f"\n{count - index} more {what}: see report.json.\n\n"
+            rest = f"\n{total - index} more {what}: see report.json.\n\n"
             # The last one needs no room for a sentence after it.
-            if index == most or not self.fits(unit if index + 1 == count else unit + rest):
+            if index == most or not self.fits(unit if index + 1 == total else unit + rest):
                 self.add(rest)
                 return
             self.add(unit)
@@ -146,7 +147,7 @@ def _message(row: Row, is_open: bool) -> str:
 
 
 def _difference(it: Difference) -> str:
-    tests = f" ({it.tests} {'test' if it.tests == 1 else 'tests'})" if it.tests else ""
+    tests = f" ({count(it.tests, 'test')})" if it.tests else ""
     return f"- {in_item(it.what, 80)}: {in_code(it.baseline)} → {in_code(it.now)}{tests}\n"
 
 

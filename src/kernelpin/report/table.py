@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kernelpin.kernel_name import decode_kernel_name
+from kernelpin.render import format_change, format_us
 from kernelpin.report.rows import Kernel, Paired, Row
 from kernelpin.report.text import in_code, in_text
 
@@ -40,27 +41,17 @@ def _missing(*values: float | None) -> bool:
 def _figure(value: float | None, row: Row) -> str:
     if value is None or _missing(value):
         return "–"
-    return f"{value:.3g}×" if row.metric == "host_ratio" else _time(value)
-
-
-def _time(us: float) -> str:
-    for unit, scale in (("µs", 1.0), ("ms", 1e3)):
-        if abs(us) < 999.5 * scale:
-            return f"{us / scale:.3g} {unit}"
-    return f"{us / 1e6:.3g} s"
-
-
-def _percent(ratio: float) -> str:
-    return f"{(ratio - 1) * 100:+.1f}".replace("-", "−")
+    return f"{value:.3g}×" if row.metric == "host_ratio" else format_us(value)
 
 
 def _change(ratio: float | None, low: float | None, high: float | None) -> str:
     if ratio is None or _missing(ratio):
         return "–"
-    change = f"{_percent(ratio)} %"
+    change = format_change(ratio)
     if low is None or high is None or _missing(low, high):
         return change
-    return f"{change} ({_percent(low)} … {_percent(high)})"
+    low_change, high_change = (format_change(it).removesuffix(" %") for it in (low, high))
+    return f"{change} ({low_change} … {high_change})"
 
 
 def _changes(row: Row) -> str:
@@ -74,7 +65,7 @@ def _changes(row: Row) -> str:
 
 def _verdict(row: Row) -> str:
     word = in_text(row.word, 40)
-    parts = [f"**{word}**" if row.failed else word]
+    parts = [f"<strong>{word}</strong>" if row.failed else word]
     if row.is_news and row.source == "recorded":
         parts.append(f"on a recorded trace of {in_text(row.gpu or 'the CPU', 60)}")
     if row.is_news and row.reason:
@@ -119,7 +110,7 @@ def _kernel_changes(before: Iterable[Kernel], now: Iterable[Kernel], limit: floa
         if was.count != it.count
     ]
     slower = [
-        f"{names[was.name]} {_time(was.median_us)} → {_time(it.median_us)}"
+        f"{names[was.name]} {format_us(was.median_us)} → {format_us(it.median_us)}"
         for was, it in both
         if was.median_us is not None
         and it.median_us is not None
@@ -133,7 +124,7 @@ def _kernel_changes(before: Iterable[Kernel], now: Iterable[Kernel], limit: floa
 def _figures(kernel: Kernel) -> str:
     times = f" × {kernel.count:g}" if kernel.count != 1 else ""
     us = kernel.median_us
-    return times + ("" if us is None or _missing(us) else f" {_time(us)}")
+    return times + ("" if us is None or _missing(us) else f" {format_us(us)}")
 
 
 def _names(names: Iterable[str]) -> dict[str, str]:
