@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 
-from kernelpin.claims.subject import Failure, Scope, View
+from kernelpin.claims.subject import Failure, Scope, View, surplus
 from kernelpin.kernel_name import FAMILIES, decode_kernel_name, in_family
 from kernelpin.render import count, family_label, listing
 from kernelpin.trace import Call, Kernel, Op
@@ -83,13 +83,13 @@ def kernels_of(family: str | None, n: int) -> str:
 
 
 def activities(kernels: Collection[Kernel]) -> str:
-    """`2 kernels, 1 memcpy`: what ran, by category."""
+    """`2 kernels and 1 memcpy`: what ran, by category."""
     parts = [
         count(n, category, None if category == "kernel" else category)
         for category in ("kernel", "memcpy", "memset")
         if (n := sum(k.category == category for k in kernels))
     ]
-    return ", ".join(parts)
+    return listing(parts)
 
 
 def copy_kind(kernel: Kernel) -> str | None:
@@ -175,25 +175,33 @@ def fusion_failure(scope: Scope, ops: Collection[str], into: str, times: int) ->
     wanted = tuple(dict.fromkeys(op.removeprefix("aten::") for op in ops))
     fused: list[Kernel] = []
     wrong: dict[View, str] = {}
-    apart: set[str] = set()
+    together: list[str] = []  # the largest part of the ops that one kernel computes
     for kernel in scope.kernels:
         computed = set(decode_kernel_name(kernel.name).ops)
         here = [op for op in wanted if op in computed]
         if len(here) == len(wanted) and in_family(kernel.family, into):
             fused.append(kernel)
         elif here and in_family(kernel.family, "triton") and computed - LAYOUT_OPS <= set(wanted):
-            apart.update(here)
-            wrong[kernel] = f"{listing(here)} alone" if len(here) < len(wanted) else kernel.family
+            together = max(together, here, key=len)
+            wrong[kernel] = f"{listing(here)} alone" if here != [*wanted] else "another family"
     for op in scope.ops():
         name = op.name.removeprefix("aten::")
         own = [k for k in op.kernels if k.category == "kernel"] if name in wanted else []
         if own:
-            apart.add(name)
+            together = together or [name]
             wrong.update(dict.fromkeys(own, f"{name} alone"))
-    if wrong:
-        their = "a kernel of its own" if len(apart) == 1 else "kernels of their own"
-        return Failure(f"{listing([op for op in wanted if op in apart])} in {their}", wrong)
-    if len(fused) != times:
-        found = f"{len(fused)} such kernels" if fused else "no kernel that computes them"
-        return Failure(found, dict.fromkeys(fused[times:], "one too many"), ops=not fused)
-    return None
+    if not wrong and len(fused) == times:
+        return None
+    if len(together) == len(wanted):
+        found = f"them in another kernel than {family_label(into)}"
+    elif len(together) > 1:
+        found = (
+            f"{listing(together)} without {listing([op for op in wanted if op not in together])}"
+        )
+    elif wrong:
+        apart = [op for op in wanted if f"{op} alone" in wrong.values()]
+        own_kernel = "a kernel of its own" if len(apart) == 1 else "kernels of their own"
+        found = f"{listing(apart)} in {own_kernel}"
+    else:
+        found = count(len(fused), "such kernel") if fused else "no kernel that computes them"
+    return Failure(found, {**wrong, **surplus(fused, times)}, ops=not fused and not wrong)

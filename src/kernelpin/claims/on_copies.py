@@ -6,7 +6,7 @@ from typing import Self
 
 from kernelpin.claims import checks
 from kernelpin.claims.base import ClaimsBase
-from kernelpin.claims.subject import Failure, Scope, marks, short
+from kernelpin.claims.subject import Failure, Scope, short, surplus
 from kernelpin.render import clean, count
 from kernelpin.trace import Op
 
@@ -51,7 +51,7 @@ class CopyClaims(ClaimsBase):
             found = [k for k in copies if kind is None or told[k] == kind]
             if len(found) == n:
                 return None
-            return Failure(str(len(found) or "none"), marks(found[n:]), ops=not scope.kernels)
+            return Failure(str(len(found) or "none"), surplus(found, n), ops=not scope.kernels)
 
         what = f"{kind} memcpy" if kind else "memcpy"
         return self._judge(count(n, what, what), check, because)

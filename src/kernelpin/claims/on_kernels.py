@@ -8,7 +8,7 @@ from typing import Self
 
 from kernelpin.claims import checks
 from kernelpin.claims.base import ClaimsBase, subject_of
-from kernelpin.claims.subject import Failure, Scope, View, marks, repeated, short
+from kernelpin.claims.subject import Failure, Scope, View, marks, repeated, short, surplus
 from kernelpin.kernel_name import decode_kernel_name
 from kernelpin.render import clean, count, family_label, listing
 from kernelpin.trace import Op, Step, Trace
@@ -64,7 +64,7 @@ class KernelClaims(ClaimsBase):
             others = [k for k in others if k not in mine and k not in free]
             if len(mine) == n and not others:
                 return None
-            marked = {**marks(mine[n:], "one too many"), **marks(others)}
+            marked = {**surplus(mine, n), **marks(others)}
             total = len(mine) + len(others)
             if family is None or not total:
                 found = count(total, "kernel") if total else "none"
@@ -168,7 +168,7 @@ class KernelClaims(ClaimsBase):
             lines = [f"only here:  {repeated(name, n)}" for name, n in new.items()]
             lines += [f"only there: {repeated(name, n)}" for name, n in gone.items()]
             marked = marks([k for k in scope.kernels if k.name in new], "only here")
-            return Failure(", ".join(parts), marked, lines=tuple(lines))
+            return Failure(listing(parts), marked, lines=tuple(lines))
 
         return self._judge(what, check, because)
 

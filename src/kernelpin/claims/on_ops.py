@@ -7,7 +7,16 @@ from typing import Self
 
 from kernelpin.claims import checks
 from kernelpin.claims.base import ClaimsBase
-from kernelpin.claims.subject import Failure, Scope, marks, matching, nearest, repeated, short
+from kernelpin.claims.subject import (
+    Failure,
+    Scope,
+    marks,
+    matching,
+    nearest,
+    repeated,
+    short,
+    surplus,
+)
 from kernelpin.render import count, listing
 
 
@@ -33,7 +42,7 @@ class OpClaims(ClaimsBase):
                 if not calls or (times is not None and len(calls) != times):
                     of = "" if len(wanted) == 1 else f" of {short(name)}"
                     near = () if calls else nearest(name, scope.ops())
-                    extra = marks(calls[times:], "one too many") if times else {}
+                    extra = surplus(calls, times) if times else {}
                     return Failure(f"{len(calls) or 'none'}{of}", extra, ops=True, lines=near)
             return None
 

@@ -55,11 +55,15 @@ class PaceClaims(ClaimsBase):
         for at, (scope, share) in enumerate(zip(subject.scopes, shares, strict=True)):
             name = short(scope.name) if subject.noun == "step" else f"call {at + 1}"
             host, busy = checks.host_ns(scope), checks.busy_ns(scope.kernels)
-            rows.append([name, format_ns(host), format_ns(busy), f"{share:.0%}"])
+            rows.append([name, format_ns(host), format_ns(busy), f"{percent(share)}"])
         several = f" (median of {len(shares)} {subject.noun}s)" if len(shares) > 1 else ""
         subject.fail(
-            f"expected the GPU idle {bound} {idle:.0%} of the time {subject.place} ({word}), "
-            f"found it idle {found:.0%}{several}",
+            f"expected the GPU idle {bound} {percent(idle)} of the time {subject.place} ({word}), "
+            f"found it idle {percent(found)}{several}",
             table(rows[:10]), because,
         )  # fmt: skip
         return self
+
+
+def percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %"

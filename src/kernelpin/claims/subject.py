@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeAlias, TypeVar
@@ -148,6 +148,11 @@ def nearest(name: str, views: Iterable[Op | Call]) -> tuple[str, ...]:
 def marks(views: Iterable[View], note: str = "unexpected") -> dict[View, str]:
     """Offenders, each with the words that stand beside it in the tree."""
     return dict.fromkeys(views, note)
+
+
+def surplus(views: Sequence[View], n: int) -> dict[View, str]:
+    """Where there are more than n: each of them, since nothing tells which is the one too many."""
+    return marks(views, f"one of {len(views)}" if n else "unexpected") if len(views) > n else {}
 
 
 def repeated(name: str, n: int) -> str:

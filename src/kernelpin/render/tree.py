@@ -62,8 +62,9 @@ def tree(
 
     Only ops that launched something or are marked are drawn; `ops=True` draws all. Siblings that
     look the same are drawn once with `× n`, and their time is the median of one. What is in `mark`
-    (ops, kernels, runtime calls; a mapping gives each its own words) ends in `← note`. Beyond
-    `limit` lines, what is neither marked nor above a mark gives way to `…`, deepest first.
+    (ops, kernels, runtime calls; a mapping gives each its own words) ends in `← note`, and branches
+    without a mark are then cut to one line. Beyond `limit` lines, what is neither marked nor above
+    a mark gives way to `…`, deepest first.
     Names longer than `width` are elided in the middle, unless that would make two of them alike.
     """
     notes = dict(mark) if isinstance(mark, Mapping) else dict.fromkeys(mark, note)
@@ -72,6 +73,9 @@ def tree(
     _add_shapes(root)
     _fold(order)
     order = _preorder(root)
+    if notes:
+        _focus(root, order)
+        order = [node for node in order if node.shown]
     if limit is not None and len(order) > limit:
         _choose(root, limit)
     return _layout(root, color)
@@ -136,7 +140,7 @@ def _build(scope: Op | Step, notes: Mapping[Marked, str], ops: bool, width: int)
                 note=notes.get(kernel, ""),
                 detail="implausible record" if kernel.suspect else "",
                 durations=[kernel.duration_ns],
-                n_kernels=1,
+                n_kernels=int(kernel.category == "kernel"),
             )
         )
     drawn = set(kernels)
@@ -209,6 +213,21 @@ def _merge(into: _Node, other: _Node) -> None:
         pairs.extend(zip(a.children, b.children, strict=True))
 
 
+def _focus(root: _Node, order: list[_Node]) -> None:
+    """Hide what is inside the branches that hold no mark and lie under none."""
+    holds: set[int] = set()
+    for node in reversed(order):
+        if node.note or any(id(child) in holds for child in node.children):
+            holds.add(id(node))
+    stack = [(root, True, False)]
+    while stack:
+        node, shown, below_mark = stack.pop()
+        node.shown = shown
+        below_mark = below_mark or bool(node.note)
+        inside = shown and (below_mark or id(node) in holds)
+        stack.extend((child, inside, below_mark) for child in node.children)
+
+
 def _choose(root: _Node, limit: int) -> None:
     """Keep what is marked and what is above it, then level by level as far as `limit` goes."""
     levels: list[list[_Node]] = [[root]]
@@ -216,8 +235,9 @@ def _choose(root: _Node, limit: int) -> None:
     while levels[-1]:
         below = []
         for node in levels[-1]:
-            below.extend(node.children)
-            parents.update((id(child), node) for child in node.children)
+            shown = [child for child in node.children if child.shown]
+            below.extend(shown)
+            parents.update((id(child), node) for child in shown)
         levels.append(below)
     kept = {id(root)}
     nodes = [node for level in levels for node in level]
@@ -261,7 +281,7 @@ def _layout(root: _Node, color: bool) -> list[str]:
         if node.detail:
             after += f"  {node.detail}"
         if node.children and not any(child.shown for child in node.children):
-            after += f"  … ({count(node.n_kernels, 'kernel')})"
+            after += f"  … ({count(node.n_kernels, 'kernel')})" if node.n_kernels else "  …"
             children = []
         else:
             children = list(_shown_children(node))
