@@ -29,9 +29,7 @@ Where: TypeAlias = tuple[str | int, ...]
 _MINOR = re.compile(r"(\d+\.\d+)")
 
 
-class _Record(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Unknown keys are refused: in a file edited by hand they are misspelt ones."""
 
 
@@ -71,9 +69,9 @@ class Recording(_Record, frozen=True):
 class Work(_Record, frozen=True):
     """What a call must do at least: FLOP, bytes to and from memory, and the type it computes in."""
 
+    dtype: str
     flops: int = 0
     bytes: int = 0
-    dtype: str = "bf16"
 
 
 class Pending(_Record, frozen=True):

@@ -125,6 +125,8 @@ def latest(entry: Entry) -> Entry:
 
 def holds(current: Entry, new: Entry) -> bool:
     """Whether the recording of `new` is one of `current` already (the reason aside)."""
+    if what_is_measured(current) != what_is_measured(new):
+        return False
     wanted, figures = list(new.by_recording())[-1]
     minor = torch_minor(wanted.torch)
     same_counts = (new.counts or {}).get(minor) == (current.counts or {}).get(minor)

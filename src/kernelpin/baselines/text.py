@@ -73,7 +73,7 @@ def encode(file: File) -> bytes:
         where, message = found
         raise BaselineError(f"refusing to write {_spell(where)}: {message}")
     # `schema` is a default value, and no file is without it.
-    content = msgspec.to_builtins(file) | {"schema": file.schema}
+    content = _plain(file) | {"schema": file.schema}
     try:
         return ("\n".join(_layout(content, "")) + "\n").encode()
     except UnicodeEncodeError as error:
@@ -227,6 +227,22 @@ def _locate(text: str) -> tuple[dict[Where, int], tuple[Where, int] | None]:
         else:
             lines.setdefault(tuple(path), line)
     return lines, duplicate
+
+
+def _plain(value: Any) -> Any:
+    """Structs as dicts without what equals its default.
+
+    msgspec's own `omit_defaults` goes by identity, so that a computed 0.0 would stand in some files.
+    """
+    if isinstance(value, msgspec.Struct):
+        fields = msgspec.structs.fields(value)
+        items = ((field, getattr(value, field.name)) for field in fields)
+        return {f.name: _plain(v) for f, v in items if f.required or v != f.default}
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
 
 
 def _layout(value: Any, indent: str) -> list[str]:
