@@ -27,7 +27,7 @@ _FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("copy", re.compile(
         r"batched_copy|direct_copy|nchw_?to_?nhwc|nhwc_?to_?nchw|_copy_|_copy$|_transpose_")),
     ("fill", re.compile(r"_fill_")),
-    ("gemm", re.compile(r"gemm|_matmul|_marlin")),
+    ("gemm", re.compile(r"gemm|_matmul|_bmm_|_marlin")),
     ("reduction", re.compile(r"_reduc(?:e|tion)")),
     ("elementwise", re.compile(r"elementwise|_epilogue_impl_global_kernel|_pointwise")),
 )  # fmt: skip
@@ -36,6 +36,7 @@ _WRAPPED_IN_WORDS = ("kernel", "Kernel", "globalKernel")  # names that need thei
 _ATEN_HEADS = (
     "elementwise_kernel", "vectorized_elementwise_kernel", "unrolled_elementwise_kernel",
     "index_elementwise_kernel", "reduce_kernel", "multi_tensor_apply_kernel",
+    "softmax_warp_",
 )  # fmt: skip
 _WITH_FUNCTOR = ("elementwise", "reduction", "optimizer", "gather_scatter")
 
@@ -55,13 +56,17 @@ _FUNCTORS = (
     re.compile(r"(?:gpu_)?(\w+?)_kernel(?:_impl|_cuda|_gpu|_functor)*"),
     re.compile(r"(Copy|TensorAssign|ReduceAdd|ReduceMultiply)"),
 )
-_LONGEST_FUNCTOR = 100  # characters; the patterns above need a bound to stay linear
+_LONGEST_FUNCTOR = 100  # characters: the patterns above are not linear
+_MOST_WORDS = 200  # a functor stands early, whatever follows
 
 
 def decode(name: str, signature: Signature) -> KernelName:
     """The family that the words tell, `other` if they tell none; with the functor as its op."""
     last = signature.last
-    told = signature.head if last in _WRAPPED_IN_WORDS else last
+    if last == "kentry":  # Composable Kernel's wrapper: the template says what runs
+        told = "_".join(signature.words[:4])
+    else:
+        told = signature.head if last in _WRAPPED_IN_WORDS else last
     snake = f"_{_HUMPS.sub('_', told).lower().replace('::', '_')}_"
     family = next((family for family, words in _FAMILIES if words.search(snake)), "other")
     op = _functor(signature) if family in _WITH_FUNCTOR else None
@@ -74,10 +79,9 @@ def decode(name: str, signature: Signature) -> KernelName:
             family = "gather_scatter"
     if "_scatter_gather_elementwise_" in snake:
         family = "gather_scatter"
-    if family == "communication":
-        ops: tuple[str, ...] = tuple(last.split("_")[1:2])
-    else:
-        ops = (op,) if op else ()
+    ops: tuple[str, ...] = (op,) if op else ()
+    if last.startswith(("nccl", "rccl")):
+        ops = tuple(last.split("_")[1:2])
     return KernelName(
         name,
         family,
@@ -90,11 +94,11 @@ def decode(name: str, signature: Signature) -> KernelName:
 
 def _library(signature: Signature, family: str) -> str | None:
     head = signature.head
-    if head.startswith("at::") or signature.last in _ATEN_HEADS:
+    if head.startswith("at::") or signature.last.startswith(_ATEN_HEADS):
         return "aten"
     if family == "communication":
         return "nccl" if signature.last.startswith(("nccl", "rccl")) else None
-    for library in ("cudnn", "cub::", "fbgemm", "flashinfer", "vllm", "thrust"):
+    for library in ("cudnn", "thrust", "cub::", "fbgemm", "flashinfer", "vllm"):
         if library in head:
             return library.removesuffix("::")
     if signature.last.lower().startswith("miopen"):
@@ -107,9 +111,9 @@ def _library(signature: Signature, family: str) -> str | None:
 def _functor(signature: Signature) -> str | None:
     """The op in an elementwise or reducing kernel's template: `CUDAFunctor_add<float>` → `add`."""
     template = signature.template
-    if template.isidentifier() and template.islower() and dtype_in(template) is None:
-        return template  # a short name, read back
-    for word in signature.words:
+    if len(template) > 1 and template.islower() and template.isidentifier():
+        return template if dtype_in(template) is None else None  # a short name, read back
+    for word in signature.words[:_MOST_WORDS]:
         if word in _ADAPTERS or word.startswith("TensorList") or len(word) > _LONGEST_FUNCTOR:
             continue
         for pattern in _FUNCTORS:

@@ -26,7 +26,9 @@ _BYTES = re.compile(r"\b(un)?signed char\b")
 _UNSIGNED = re.compile(r"\bunsigned (?:int|long|short)\b")  # sizes and offsets, never operands
 _LAMBDA = re.compile(r"\{lambda\(([^(){}]+)\)#\d+\}")
 # The launcher's own lambda takes an index: `gpu_kernel_impl<F>(…)::{lambda(int)#1}`.
-_LAUNCHER = re.compile(r"(?:gpu_kernel_impl(?:_nocast)?|gpu_index_kernel)(?=<)")
+_LAUNCHER = re.compile(
+    r"(?:gpu_kernel_impl(?:_nocast)?|gpu_index_kernel|_cuda_scatter_gather_internal_kernel)(?=<)"
+)
 
 
 @dataclass(frozen=True, slots=True)

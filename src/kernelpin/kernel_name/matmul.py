@@ -164,14 +164,13 @@ def _worded(
     if arch is None and words[0] == "cutlass" and words[1].isdecimal():
         arch = f"sm{words[1]}"
     convolution = product[3] != "gemm" or any(w in _CONVOLUTIONS for w in words)
-    if words[0].startswith("cutlass"):
-        library = "cutlass"
+    if words[0] in ("cutlass", "cutlass3x", "magma"):
+        library = words[0].removesuffix("3x")
     elif convolution or "cudnn" in signature.head:
         library = "cudnn"
-    elif words[0] == "magma":
-        library = "magma"
     else:
-        library = "cublas"
+        library = signature.head.partition("::")[0] if "::" in signature.head else "cublas"
+    tensor_cores = product[2] is not None or any(_TENSOR.fullmatch(w) for w in words)
     return KernelName(
         name,
         "convolution" if convolution else "gemm",
@@ -183,7 +182,7 @@ def _worded(
         layout=next((w for w in words if _LAYOUT.fullmatch(w)), None),
         epilogue=_epilogue(words),
         split_k=_splits_k(words),
-        tensor_cores=product[2] is not None or any(_TENSOR.fullmatch(w) for w in words),
+        tensor_cores=tensor_cores or (False if product[1] or "ffma" in words else None),
         short=signature.last,
     )
 
