@@ -151,6 +151,11 @@ def observe(own: Collection[int] | None = None) -> State:
     return state_of(current_card(), kin.own_pids() if own is None else own)
 
 
+def learn_own_pid() -> None:
+    """Learn which of NVML's pids is ours, where a container renumbers; before any measuring."""
+    kin.learn_own_pid(current_card().processes)
+
+
 def state_of(card: Card, own: Collection[int]) -> State:
     """Return the card's state; who is neither in `own` nor of this test run is a stranger."""
     bits = card.held_back_by()

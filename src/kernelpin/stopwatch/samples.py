@@ -1,0 +1,69 @@
+"""What one process measured of one callable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from kernelpin.machine import State
+
+UNITS = {"device_us": "µs", "kernel_us": "µs", "host_ratio": "×", "counts": ""}
+
+
+class MeasureError(RuntimeError):
+    """A callable could not be measured: what was found, what was allowed, what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFigure:
+    """A kernel of one call: how often it ran, and its median duration."""
+
+    name: str
+    count: int
+    median_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What one process measured of one callable; values in time order, µs per call or ratios.
+
+    `metric` is device_us, kernel_us, host_ratio or counts; `method` graph, events, profiler or
+    host, and `note` says why it is not the usual one. `state` holds the GPU's around each block of
+    samples. `reason` says why these figures decide nothing; None where they do.
+    """
+
+    metric: str
+    values: tuple[float, ...]
+    method: str
+    calls_per_sample: int = 1
+    l2: str | None = None
+    input: str = ""
+    seed: int | None = None
+    state: tuple[State, ...] = ()
+    reason: str | None = None
+    kernels: tuple[KernelFigure, ...] | None = None
+    counts: dict[str, int] | None = None
+    note: str | None = None
+
+    @property
+    def unit(self) -> str:
+        """The unit of the values; empty for counts."""
+        return UNITS[self.metric]
+
+    @property
+    def figure(self) -> float:
+        """The median of the values: this process's figure."""
+        if not self.values:
+            raise ValueError(f"{self.metric} holds no values, so it has no figure")
+        return median(self.values)
+
+    @property
+    def power_capped(self) -> bool:
+        """Whether the power cap held the clock back around any block."""
+        return any(state.power_cap for state in self.state)
+
+    @property
+    def sm_clock_mhz(self) -> int | None:
+        """The median SM clock around the blocks."""
+        clocks = [state.sm_clock_mhz for state in self.state if state.sm_clock_mhz is not None]
+        return round(median(clocks)) if clocks else None

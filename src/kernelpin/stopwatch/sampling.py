@@ -1,0 +1,228 @@
+"""How samples are taken: how many calls each holds, when the GPU is warm, which blocks count.
+
+Nothing here knows CUDA: a `Bench` gives work, a clock and the GPU's state. The figures are those
+that brought the noise between processes under 0.5 %: at least 2.5 ms of GPU work a sample,
+calibrated on device time, and 5 ms pauses that keep the card off its power cap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Protocol
+
+from kernelpin.machine import State
+from kernelpin.stopwatch.samples import MeasureError
+
+MAX_CALLS = 16_384
+BLOCKS = 4
+WARM_MIN = 10
+WARM_MAX = 60
+STEADY = 0.005  # of two runs of five warm samples
+FEWEST = 5
+RETRY_PAUSE_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One sample: GPU time that counts, and all GPU time spent for it (a flush too), in ms."""
+
+    counted_ms: float
+    spent_ms: float
+
+
+class Play(Protocol):
+    """The work of one sample, ready to run."""
+
+    calls: int
+
+    def sample(self) -> Reading:
+        """Run it once, timed."""
+
+    def start(self) -> None:
+        """Begin it untimed and do not wait, so that the state of a busy GPU can be read."""
+
+    def finish(self) -> None:
+        """Wait for what was started."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
+
+
+class Work(Protocol):
+    """A callable in the form in which it is timed."""
+
+    method: str
+    note: str | None
+
+    def play(self, calls: int) -> Play:
+        """Prepare a sample of that many calls."""
+
+
+class Bench(Protocol):
+    """The device one measures on."""
+
+    def work(self, call: Callable[[], object], *, cold: bool) -> Work:
+        """Warm the callable up and decide how it is timed."""
+
+    def observe(self) -> State:
+        """Read the GPU's state."""
+
+    def pause(self, seconds: float) -> None:
+        """Leave the GPU idle."""
+
+    def now(self) -> float:
+        """Read a monotonic clock, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured; times in ms, the budget in seconds."""
+
+    min_sample_ms: float = 2.5
+    pause_ms: float = 5.0
+    samples: int = 40
+    budget_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not (self.min_sample_ms > 0 and self.pause_ms >= 0 and self.budget_s > 0):
+            raise ValueError(f"a sample and a budget last longer than nothing: {self}")
+        if self.samples < FEWEST:
+            raise ValueError(f"{self.samples} samples a process; at least {FEWEST} are needed")
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The samples of one callable, in ms of GPU time per sample, with the states around them."""
+
+    readings: tuple[Reading, ...]
+    calls: int
+    states: tuple[State, ...]
+    reason: str | None
+    note: str | None
+
+
+def measure(work: Work, bench: Bench, plan: Plan) -> Taken:
+    """Take the plan's samples of that work, warm and in blocks whose state qualifies."""
+    deadline = bench.now() + plan.budget_s
+    play = calibrate(work.play, plan.min_sample_ms)
+    try:
+        steady, lasted_ms = settle(play, bench, plan)
+        if lasted_ms < plan.min_sample_ms:  # the clock rose since the calibration
+            play.close()
+            play = calibrate(work.play, plan.min_sample_ms, start=play.calls)
+            steady, _ = settle(play, bench, plan)
+        readings, states, reason = take(play, bench, plan, deadline)
+    finally:
+        play.close()
+    note = None if steady else f"not steady after {WARM_MAX} warm samples"
+    return Taken(readings, play.calls, states, reason, note)
+
+
+def calibrate(build: Callable[[int], Play], min_ms: float, start: int = 1) -> Play:
+    """Return a sample that keeps the GPU busy for `min_ms`, by device time."""
+    calls = start
+    while True:
+        play = build(calls)
+        calls = play.calls  # perhaps a few more, to fill a batch
+        play.sample()  # the first run uploads the graph
+        lasted = median(play.sample().spent_ms for _ in range(3))
+        wanted = calls_for(calls, lasted, min_ms)
+        if wanted == calls:
+            return play
+        play.close()
+        if wanted > MAX_CALLS:
+            raise MeasureError(
+                f"{calls} calls keep the GPU busy for {lasted:.3f} ms; a sample needs {min_ms} ms. "
+                "the callable hardly launches anything: use stopwatch.counts or .ratio"
+            )
+        calls = wanted
+
+
+def calls_for(calls: int, lasted_ms: float, min_ms: float) -> int:
+    """Return how many calls a sample needs, given that `calls` of them lasted so long.
+
+    The same number means enough. What a sample spends once (its launch) makes the first guesses
+    too small, never too large; hence a small surplus, and a bound on each step.
+    """
+    if lasted_ms >= min_ms:
+        return calls
+    if lasted_ms <= min_ms / 64:
+        return calls * 64
+    return max(calls + 1, math.ceil(calls * 1.05 * min_ms / lasted_ms))
+
+
+def settle(play: Play, bench: Bench, plan: Plan) -> tuple[bool, float]:
+    """Run warm samples until they are steady; say whether they are, and how long one lasts."""
+    seen: list[float] = []
+    for _ in range(WARM_MAX):
+        bench.pause(plan.pause_ms / 1000)
+        seen.append(play.sample().spent_ms)
+        if is_steady(seen):
+            return True, median(seen[-5:])
+        if sum(seen) > 1000 * plan.budget_s / 4 and len(seen) >= FEWEST:
+            break
+    return False, median(seen[-5:])
+
+
+def is_steady(seen: list[float]) -> bool:
+    """Whether the last five warm samples are like the five before them."""
+    if len(seen) < WARM_MIN:
+        return False
+    before, after = median(seen[-10:-5]), median(seen[-5:])
+    return abs(after / before - 1) <= STEADY
+
+
+def take(
+    play: Play, bench: Bench, plan: Plan, deadline: float
+) -> tuple[tuple[Reading, ...], tuple[State, ...], str | None]:
+    """Take the samples in blocks, each again while its state disqualifies it.
+
+    Past the deadline the disqualified blocks are returned too, with the reason.
+    """
+    readings: list[Reading] = []
+    states: list[State] = []
+    reason = None
+    for size in block_sizes(plan.samples):
+        while True:
+            before = _state_at_work(play, bench, plan)
+            block = list(_block(play, bench, plan, size, deadline, len(readings)))
+            after = _state_at_work(play, bench, plan)
+            bad = before.disqualifies or after.disqualifies
+            if bad is None or bench.now() >= deadline:
+                break
+            bench.pause(RETRY_PAUSE_S)
+        readings += block
+        states += [before, after]
+        reason = reason or bad
+    if reason is None and len(readings) < plan.samples:
+        reason = (
+            f"{len(readings)} of {plan.samples} samples within the budget of {plan.budget_s:g} s"
+        )
+    return tuple(readings), tuple(states), reason
+
+
+def block_sizes(samples: int) -> tuple[int, ...]:
+    """Return the sizes of the blocks that make up so many samples, as equal as can be."""
+    blocks = min(BLOCKS, samples)
+    return tuple((samples * (i + 1)) // blocks - (samples * i) // blocks for i in range(blocks))
+
+
+def _block(
+    play: Play, bench: Bench, plan: Plan, size: int, deadline: float, have: int
+) -> Iterator[Reading]:
+    for taken in range(size):
+        if bench.now() >= deadline and have + taken >= FEWEST:
+            return
+        bench.pause(plan.pause_ms / 1000)
+        yield play.sample()
+
+
+def _state_at_work(play: Play, bench: Bench, plan: Plan) -> State:
+    bench.pause(plan.pause_ms / 1000)
+    play.start()  # an idle GPU shows neither its clock nor what holds it back
+    state = bench.observe()
+    play.finish()
+    return state
