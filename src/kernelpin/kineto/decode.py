@@ -22,8 +22,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from kernelpin.attribution import Events, link
-from kernelpin.repair import Repaired, Unrepairable, mend, mend_at
+from kernelpin.trace.attribution import Events, link
+from kernelpin.kineto.repair import Repaired, Unrepairable, mend, mend_at
 from kernelpin.trace import Device, KernelpinWarning, Trace, TraceError
 
 __all__ = ["load_trace"]

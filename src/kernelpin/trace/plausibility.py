@@ -1,0 +1,103 @@
+"""Records that cannot be true: kept, marked as suspects, and told."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kernelpin.trace.columns import NONE
+
+if TYPE_CHECKING:
+    from kernelpin.trace.attribution import Events
+
+# The clocks of GPU and CPU are not one: a kernel may seem to start a little before its launch.
+CLOCK_SKEW_NS = 1_000_000
+# A queue holds about a thousand launches; none waits for minutes.
+LONGEST_WAIT_NS = 60 * 1_000_000_000
+# Long, and longer than nearly all others by this factor.
+LONG_NS = 1_000_000_000
+LONG_RATIO = 1000
+# One stream runs one kernel after another; Hopper's dependent launches overlap by microseconds.
+LONGEST_OVERLAP_NS = 1_000_000
+
+
+def negative(ops: Events, calls: Events, gpu: Events) -> tuple[list[str], set[int]]:
+    """Take negative durations as 0; return what to tell, and the GPU records concerned."""
+    warnings = []
+    suspects: set[int] = set()
+    for what, events in (("op", ops), ("runtime call", calls), ("GPU record", gpu)):
+        if min(events.duration, default=0) >= 0:
+            continue
+        bad = [i for i, duration in enumerate(events.duration) if duration < 0]
+        warnings.append(
+            f"{len(bad)} {what}(s) with a negative duration, taken as 0, the first: "
+            f"{_short(events.name[bad[0]])}, {events.duration[bad[0]] / 1000:.3f} µs"
+        )
+        events.duration = [max(0, duration) for duration in events.duration]
+        if events is gpu:
+            suspects.update(bad)
+    return warnings, suspects
+
+
+def implausible(
+    gpu: Events, launches: Sequence[int], call_start: array[int], suspects: set[int]
+) -> list[str]:
+    """Add the GPU records that cannot be true to the suspects; return what to tell."""
+    warnings = []
+    waits = [
+        start - call_start[launch] if launch != NONE else 0
+        for start, launch in zip(gpu.start, launches, strict=True)
+    ]
+    for found, what in (
+        ([i for i, wait in enumerate(waits) if wait < -CLOCK_SKEW_NS], "before"),
+        ([i for i, wait in enumerate(waits) if wait > LONGEST_WAIT_NS], "after"),
+    ):
+        if found:
+            wait = abs(waits[found[0]])
+            warnings.append(
+                f"{len(found)} GPU record(s) start long {what} their launch, the first: "
+                f"{_short(gpu.name[found[0]])}, {wait / 1000:.3f} µs {what} it"
+            )
+            suspects.update(found)
+    if max(gpu.duration, default=0) > LONG_NS:
+        median = sorted(gpu.duration)[(len(gpu) - 1) // 2]
+        limit = max(LONG_NS, LONG_RATIO * median)
+        long = [i for i, duration in enumerate(gpu.duration) if duration > limit]
+        if long:
+            warnings.append(
+                f"{len(long)} GPU record(s) of seconds among records of {median / 1000:.3f} µs, "
+                f"the first: {_short(gpu.name[long[0]])}, {gpu.duration[long[0]] / 1e9:.3f} s"
+            )
+            suspects.update(long)
+    overlapping = _overlapping(gpu)
+    if overlapping:
+        warnings.append(
+            f"{len(overlapping)} GPU record(s) end long after the next of their stream starts, "
+            f"the first: {_short(gpu.name[overlapping[0]])}"
+        )
+        suspects.update(overlapping)
+    return warnings
+
+
+def _overlapping(gpu: Events) -> list[int]:
+    """Records that run on while the next ones of their stream do."""
+    order = sorted(range(len(gpu)), key=gpu.start.__getitem__)
+    latest: dict[tuple[int, int], int] = {}  # stream → the record that ends last so far
+    found: dict[int, None] = {}
+    for i in order:
+        stream = (gpu.device[i], gpu.stream[i])
+        before = latest.get(stream)
+        end = gpu.start[i] + gpu.duration[i]
+        if before is not None:
+            reached = gpu.start[before] + gpu.duration[before]
+            if min(end, reached) - gpu.start[i] > LONGEST_OVERLAP_NS:
+                found[before] = None
+            if end < reached:
+                continue
+        latest[stream] = i
+    return list(found)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 60 else f"{name[:40]}…{name[-16:]}"
