@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, compress
 from typing import Any
@@ -23,17 +23,22 @@ class Trace:
         *,
         source: str = "<trace>",
         devices: Iterable[Device] = (),
-        metadata: dict[str, Any] | None = None,
+        metadata: Callable[[], dict[str, Any]] = dict,
         warnings: Iterable[str] = (),
         unread: int = 0,
     ) -> None:
-        """`unread`: how many records were left out because they could not be read."""
+        """`metadata` is read when asked for; `unread`: how many records could not be read."""
         self._c = columns
         self._unread = unread
         self.source = source
         self.devices: tuple[Device, ...] = tuple(devices)
-        self.metadata: dict[str, Any] = {} if metadata is None else metadata
+        self._read_metadata = metadata
         self.warnings: tuple[str, ...] = tuple(warnings)
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """The file's top-level keys, but for its events."""
+        return self._read_metadata()
 
     def __repr__(self) -> str:
         c = self._c
