@@ -1,4 +1,4 @@
-"""Small traces, written as the tree they are: `small_trace(step(op("aten::mm", kernel("gemm"))))`."""
+"""Small traces, written as the tree they are: `small_trace(step(op("aten::mm", kernel("x"))))`."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def trace_json(*parts, gpu=True) -> bytes:
             todo.append(close)
             todo.extend(reversed(inside))
         elif what == "call":
-            event("cuda_runtime", rest[0], now, rest[1])
+            event("cuda_runtime", rest[0], now, rest[1], correlation=next(correlation))
             now += rest[1] + 1
         else:
             name, us, category, api, lost = rest

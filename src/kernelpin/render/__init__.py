@@ -16,7 +16,7 @@ from kernelpin.render.text import (
     table,
     width_of,
 )
-from kernelpin.render.tree import shapes_of, tree
+from kernelpin.render.tree import kernel_labels, shapes_of, tree
 
 __all__ = [
     "clean",
@@ -26,6 +26,7 @@ __all__ = [
     "format_change",
     "format_ns",
     "format_us",
+    "kernel_labels",
     "listing",
     "pad",
     "paint",

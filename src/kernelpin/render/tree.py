@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TypeAlias
@@ -15,6 +15,8 @@ Marked: TypeAlias = Op | Kernel | Call
 
 # Indentation stops growing here: a trace of a recursive program nests thousands deep.
 MAX_INDENT = 40
+# Times stand under each other up to here; beyond, each follows its name.
+MAX_COLUMN = 110
 
 DTYPES = {
     "c10::BFloat16": "bf16",
@@ -54,18 +56,19 @@ def tree(
     note: str = "unexpected",
     *,
     ops: bool = False,
+    focus: bool = True,
     limit: int | None = 40,
-    width: int = 56,
+    width: int | None = 56,
     color: bool = False,
 ) -> list[str]:
     """The scope's dispatch tree, a line an op or kernel, in the order of launch.
 
     Only ops that launched something or are marked are drawn; `ops=True` draws all. Siblings that
     look the same are drawn once with `× n`, and their time is the median of one. What is in `mark`
-    (ops, kernels, runtime calls; a mapping gives each its own words) ends in `← note`, and branches
-    without a mark are then cut to one line. Beyond `limit` lines, what is neither marked nor above
-    a mark gives way to `…`, deepest first.
-    Names longer than `width` are elided in the middle, unless that would make two of them alike.
+    (ops, kernels, runtime calls; a mapping gives each its own words) ends in `← note`; with
+    `focus`, branches without a mark are then cut to one line. Beyond `limit` lines, what is neither
+    marked nor above a mark gives way to `…`, deepest first. Names are shortened to
+    `width`; with None, they are written in full.
     """
     notes = dict(mark) if isinstance(mark, Mapping) else dict.fromkeys(mark, note)
     root = _build(scope, notes, ops, width)
@@ -73,7 +76,7 @@ def tree(
     _add_shapes(root)
     _fold(order)
     order = _preorder(root)
-    if notes:
+    if notes and focus:
         _focus(root, order)
         order = [node for node in order if node.shown]
     if limit is not None and len(order) > limit:
@@ -100,8 +103,8 @@ def shapes_of(op: Op) -> str:
     return " × ".join(arguments)
 
 
-def _build(scope: Op | Step, notes: Mapping[Marked, str], ops: bool, width: int) -> _Node:
-    root = _Node(elide(clean(scope.name), width), scope.start_ns)
+def _build(scope: Op | Step, notes: Mapping[Marked, str], ops: bool, width: int | None) -> _Node:
+    root = _Node(_label(scope.name, width), scope.start_ns)
     nodes: dict[Op, _Node] = {}
     if isinstance(scope, Op):
         root.op, root.note = scope, notes.get(scope, "")
@@ -118,7 +121,7 @@ def _build(scope: Op | Step, notes: Mapping[Marked, str], ops: bool, width: int)
             op = op.parent
         node = nodes.get(op, root) if op is not None else root
         for missing in reversed(above):
-            label = elide(clean(missing.name), width)
+            label = _label(missing.name, width)
             below = _Node(label, missing.start_ns, op=missing, note=notes.get(missing, ""))
             nodes[missing] = below
             node.children.append(below)
@@ -126,7 +129,7 @@ def _build(scope: Op | Step, notes: Mapping[Marked, str], ops: bool, width: int)
         return node
 
     kernels = tuple(scope.kernels)
-    labels = _labels(kernels, width)
+    labels = kernel_labels((kernel.name for kernel in kernels), width)
     if ops:
         for op in scope.ops():
             node_of(op)
@@ -152,18 +155,25 @@ def _build(scope: Op | Step, notes: Mapping[Marked, str], ops: bool, width: int)
     return root
 
 
-def _labels(kernels: Collection[Kernel], width: int) -> dict[str, str]:
-    """Each full kernel name's label; names that differ have labels that differ."""
-    names = list(dict.fromkeys(kernel.name for kernel in kernels))
-    labels = {name: elide(clean(decode_kernel_name(name).short or name), width) for name in names}
-    for wider in (width, 2 * width, 1 << 30):
-        same: dict[str, list[str]] = {}
-        for name, label in labels.items():
-            same.setdefault(label, []).append(name)
-        for alike in same.values():
-            if len(alike) > 1:
-                labels.update({name: elide(clean(name), wider) for name in alike})
-    return labels
+def kernel_labels(kernel_names: Iterable[str], width: int | None = 56) -> dict[str, str]:
+    """A short label for each full kernel name; names that differ have labels that differ.
+
+    Where shortening makes several alike (templates of one kernel), they are numbered.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in dict.fromkeys(kernel_names):
+        telling = name if width is None else decode_kernel_name(name).short or name
+        label = _label(telling, width)
+        alike.setdefault(label, []).append(name)
+    return {
+        name: label if len(names) == 1 else f"{label} #{number}"
+        for label, names in alike.items()
+        for number, name in enumerate(names, 1)
+    }
+
+
+def _label(name: str, width: int | None) -> str:
+    return clean(name) if width is None else elide(clean(name), width)
 
 
 def _preorder(root: _Node) -> list[_Node]:
@@ -265,7 +275,8 @@ def _shown_children(node: _Node) -> Iterator[_Node]:
         if hidden:
             more = sum(h.count for h in hidden)
             kernels = sum(h.n_kernels for h in hidden)
-            inside = "" if all(h.kernel for h in hidden) else f" ({count(kernels, 'kernel')})"
+            ops = any(h.op for h in hidden)
+            inside = f" ({count(kernels, 'kernel')})" if kernels and ops else ""
             yield _Node(f"… {more} more{inside}", hidden[0].start_ns)
             hidden = []
         if child is not None:
@@ -293,8 +304,14 @@ def _layout(root: _Node, color: bool) -> list[str]:
             stack.append((child, below + branch, step, depth + 1))
     times = [format_ns(median(node.durations)) if node.durations else "" for _, node, _ in rows]
     lefts = [width_of(f"{indent}{node.label}{after}") for indent, node, after in rows]
-    timed = [left for left, time in zip(lefts, times, strict=True) if time]
-    column, digits = max(timed, default=0), max(map(width_of, times), default=0)
+    # Shapes may reach past the column of times, names do not.
+    aligned = [
+        left
+        for (_, node, _), left, time in zip(rows, lefts, times, strict=True)
+        if time or (node.note and not node.detail)
+    ]
+    column = min(max(aligned, default=0), MAX_COLUMN)
+    digits = max(map(width_of, times), default=0)
     lines = []
     for (indent, node, after), left, time in zip(rows, lefts, times, strict=True):
         style = "offender" if node.note else "kernel" if time else ""
@@ -305,7 +322,7 @@ def _layout(root: _Node, color: bool) -> list[str]:
         if time:
             line += f"  {pad(time, digits, right=True)}"
         if node.note:
-            line += " " * (0 if time or not timed else digits + 2)
+            line += " " * (0 if time or not digits else digits + 2)
             line += "   " + paint(f"← {clean(node.note)}", "offender", color)
         lines.append(line)
     return lines
