@@ -68,7 +68,7 @@ class TestAnEntry:
         assert msgspec.to_builtins(recording) == {
             "date": "2026-11-30", "commit": "3f9c1ab", "uuid": "GPU-1", "driver": "580.159",
             "cuda": "13.0", "torch": "2.11.0+cu130", "triton": "3.6.0", "sm_clock_mhz": 1980,
-            "processes": 2,
+            "processes": 2, "reason": None,
         }  # fmt: skip
 
     def test_lists_kernels_with_their_median_over_processes(self):

@@ -184,7 +184,7 @@ def file_problem(file: File) -> tuple[Where, str] | None:
 
 def entry_problem(entry: Entry) -> tuple[Where, str] | None:
     """The first thing in an entry that cannot be true, and where; None where all can."""
-    checks = (_of_figures, _of_source, _of_recordings, _of_counts)
+    checks = (_of_figures, _of_recordings, _of_source, _of_counts)
     return next((found for check in checks if (found := check(entry)) is not None), None)
 
 

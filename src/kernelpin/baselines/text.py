@@ -105,7 +105,9 @@ def _load(text: str, source: str) -> dict[str, Any]:
     try:
         raw = json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
-        what = "file ends early" if error.pos >= len(text.rstrip()) else "no JSON"
+        # A line end within a string is another error: an unterminated one reaches the end.
+        ends = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        what = "file ends early" if ends else "no JSON"
         raise BaselineError(
             f"{what}: {error.msg} (column {error.colno}); restore the file or mend this line",
             source,
@@ -164,13 +166,25 @@ def _typed(raw: Any, kind: type[Any], where: Where, fail: Any) -> Any:
         message = message[: found.start()]
         for step in _STEP.finditer(found["path"]):
             if step["name"] is None and step["index"] is None:
-                break  # a key of a mapping, which msgspec does not name
+                inner += _bad_count(raw["counts"])  # a key of a mapping: msgspec does not say which
+                break
             inner.append(step["name"] if step["name"] is not None else int(step["index"]))
     field = _UNKNOWN_FIELD.search(message)
     if field is not None:
         inner.append(field["name"])
     place = (*where, *inner)
     return fail(place, f"{_spell(place)}: {message[:1].lower()}{message[1:]}")
+
+
+def _bad_count(counts: dict[str, Any]) -> tuple[str, ...]:
+    """Where in `counts`, the only mapping of an entry, something is of a wrong type."""
+    for version, table in counts.items():
+        if not isinstance(table, dict):
+            return (version,)
+        for name, number in table.items():
+            if not isinstance(number, int) or isinstance(number, bool) or abs(number) >= 2**63:
+                return version, name
+    return ()
 
 
 def _spell(where: Where) -> str:
@@ -232,7 +246,7 @@ def _locate(text: str) -> tuple[dict[Where, int], tuple[Where, int] | None]:
 def _plain(value: Any) -> Any:
     """Structs as dicts without what equals its default.
 
-    msgspec's own `omit_defaults` goes by identity, so that a computed 0.0 would stand in some files.
+    msgspec's own `omit_defaults` goes by identity, so that a computed 0.0 would stay.
     """
     if isinstance(value, msgspec.Struct):
         fields = msgspec.structs.fields(value)
