@@ -25,7 +25,7 @@ def ratios(
     clock_ns: Callable[[], int],
     synchronize: Callable[[], object] | None,
 ) -> tuple[tuple[float, ...], int]:
-    """Return a's host time over b's, one ratio a round in the order a b b a, and calls a run.
+    """Return a's host time over b's, one ratio a round (a b b a or b a a b), and calls a run.
 
     `synchronize` waits for the GPU outside what is timed; None where the host does the work.
     """
@@ -47,10 +47,11 @@ def ratios(
         slowest = max(median(run(call, 1) for _ in range(5)) for call in (a, b))
         calls = max(1, min(ceil(BATCH_NS / slowest), most))
         values = []
-        for _ in range(rounds):
-            first, second = run(a, calls), run(b, calls)
-            third, fourth = run(b, calls), run(a, calls)
-            values.append((first + fourth) / (second + third))
+        for number in range(rounds):
+            order = (a, b, b, a) if number % 2 == 0 else (b, a, a, b)  # a drift cancels
+            ns = [run(call, calls) for call in order]
+            outer, inner = min(ns[0], ns[3]), min(ns[1], ns[2])  # what interrupts only adds
+            values.append(outer / inner if number % 2 == 0 else inner / outer)
         wait()
     return tuple(values), calls
 

@@ -186,9 +186,11 @@ def take(
     states: list[State] = []
     reason = None
     for size in block_sizes(plan.samples):
+        block: list[Reading] = []
         while True:
             before = _state_at_work(play, bench, plan)
-            block = list(_block(play, bench, plan, size, deadline, len(readings)))
+            again = list(_block(play, bench, plan, size, deadline, len(readings)))
+            block = max(again, block, key=len)  # the deadline may cut the last try short
             after = _state_at_work(play, bench, plan)
             bad = before.disqualifies or after.disqualifies
             if bad is None or bench.now() >= deadline:

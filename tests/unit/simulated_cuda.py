@@ -1,0 +1,152 @@
+"""A GPU with virtual time in the place of torch.cuda: one queue, and a host that launches.
+
+Times are µs of one clock. It keeps to CUDA's rules as far as the stopwatch relies on them: work
+runs in order, an event is done when what stands before it is, nothing may wait during a capture,
+and a capture that broke cannot end.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+LAUNCH_US = 5.0  # host, per launch
+GRAPH_LAUNCH_US = 12.0
+GAP_US = 0.5  # GPU, between two nodes or launches
+CYCLES_PER_US = 1980.0
+
+
+class SimulatedCuda:
+    """The GPU and its host."""
+
+    def __init__(self) -> None:
+        self.host_us = 0.0
+        self.busy_until_us = 0.0
+        self.captured: list[float] | None = None
+        self.broken = False
+        self.sync_debug_mode = 0
+        self.default_stream = object()
+        self.stream = self.default_stream
+        self.streams_launched_on: list[object] = []
+        self.largest_graph_us = 0.0
+        self.pools_ended: list[object] = []
+        self.clock_factor = 1.0  # of kernel times: above 1 the clock is low
+        self.queue_limit = 1000
+        self._queue: list[float] = []  # when each entry ends
+
+    # what kernels and callables use
+
+    def kernel(self, us: float) -> None:
+        """Launch a kernel that takes so long."""
+        self.streams_launched_on.append(self.stream)
+        if self.captured is not None:
+            self.captured.append(us)
+            return
+        self._enqueue(LAUNCH_US, us * self.clock_factor)
+
+    def wait(self) -> None:
+        """Synchronise as `.item()` does."""
+        if self.captured is not None:
+            self.broken = True
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nx")
+        if self.sync_debug_mode == 2:
+            raise RuntimeError("called a synchronizing CUDA operation")
+        self.synchronize()
+
+    # torch.cuda
+
+    def synchronize(self) -> None:
+        assert self.captured is None
+        self.host_us = max(self.host_us, self.busy_until_us)
+
+    def sleep(self, cycles: int) -> None:
+        self._enqueue(LAUNCH_US, cycles / CYCLES_PER_US)
+
+    def _enqueue(self, host_us: float, gpu_us: float) -> None:
+        self._queue = [end for end in self._queue if end > self.host_us]
+        if len(self._queue) >= self.queue_limit:  # full: the host waits for a place
+            self.host_us = self._queue[-self.queue_limit]
+        self.host_us += host_us
+        self.busy_until_us = max(self.busy_until_us, self.host_us) + gpu_us + GAP_US
+        self._queue.append(self.busy_until_us)
+
+    @contextmanager
+    def on(self, stream):
+        before, self.stream = self.stream, stream
+        try:
+            yield
+        finally:
+            self.stream = before
+
+    def set_stream(self, stream) -> None:
+        self.stream = stream
+
+    @contextmanager
+    def graph(self, graph, pool=None, stream=None, capture_error_mode="global"):
+        before, self.stream = self.stream, stream
+        self.synchronize()
+        self.captured, self.broken = [], False
+        graph.pool = pool
+        try:
+            yield
+        finally:
+            nodes, self.captured = self.captured, None
+            if self.broken:  # as torch: the stream is not restored then
+                raise RuntimeError("CUDA error: operation failed due to a previous error")
+            if not nodes:
+                import warnings
+
+                warnings.warn("The CUDA Graph is empty. This usually means …", stacklevel=2)
+            graph.nodes = nodes
+            self.largest_graph_us = max(self.largest_graph_us, sum(nodes))
+            self.stream = before
+
+    def namespace(self):
+        """What replaces attributes of torch.cuda."""
+        sim = self
+
+        class Event:
+            def __init__(self, enable_timing=False):
+                assert enable_timing
+
+            def record(self):
+                assert sim.captured is None
+                sim.host_us += 1.0
+                self.at_us = max(sim.busy_until_us, sim.host_us)
+
+            def query(self):
+                return sim.host_us >= self.at_us
+
+            def elapsed_time(self, other):
+                sim.synchronize()
+                return (other.at_us - self.at_us) / 1000
+
+        class CUDAGraph:
+            nodes: list[float] | None = None
+
+            def replay(self):
+                assert self.nodes is not None, "replayed before a capture, or after a reset"
+                gpu_us = sum(self.nodes) * sim.clock_factor + GAP_US * len(self.nodes)
+                sim._enqueue(GRAPH_LAUNCH_US, gpu_us)
+
+            def reset(self):
+                self.nodes = None
+
+        def set_sync_debug_mode(mode):
+            sim.sync_debug_mode = mode
+
+        return SimpleNamespace(
+            Event=Event,
+            CUDAGraph=CUDAGraph,
+            Stream=object,
+            stream=sim.on,
+            set_stream=sim.set_stream,
+            current_stream=lambda: sim.stream,
+            current_device=lambda: 0,
+            synchronize=sim.synchronize,
+            graph=sim.graph,
+            graph_pool_handle=lambda: (0, 1),
+            get_sync_debug_mode=lambda: sim.sync_debug_mode,
+            set_sync_debug_mode=set_sync_debug_mode,
+            _sleep=sim.sleep,
+        )

@@ -1,0 +1,415 @@
+"""How samples are taken, on a bench without a GPU: calibration, warm-up, blocks, ratios."""
+
+from __future__ import annotations
+
+import gc
+import math
+import random
+import subprocess
+import sys
+from statistics import median
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelpin.machine import State
+from kernelpin.stopwatch import MeasureError, Samples, Stopwatch, fresh_compiler, host
+from kernelpin.stopwatch.compiler import no_silent_eager
+from kernelpin.stopwatch.inputs import describe_inputs
+from kernelpin.stopwatch.sampling import (
+    MAX_CALLS,
+    WARM_MAX,
+    Plan,
+    Reading,
+    block_sizes,
+    calibrate,
+    calls_for,
+    is_steady,
+    measure,
+)
+
+GOOD = State(sm_clock_mhz=1980)
+HOT = State(sm_clock_mhz=1200, thermal=True)
+
+
+class FakePlay:
+    def __init__(self, bench, calls):
+        self.bench, self.calls, self.closed = bench, calls, False
+        bench.plays.append(self)
+
+    def sample(self):
+        assert not self.closed
+        ms = self.bench.next_call_ms() * self.calls + self.bench.launch_ms
+        self.bench.clock += ms / 1000
+        return Reading(ms, ms)
+
+    def start(self):
+        self.bench.working = True
+
+    def finish(self):
+        self.bench.working = False
+
+    def close(self):
+        self.closed = True
+
+
+class FakeBench:
+    """A bench whose clock moves by what runs on it; `states` are observed in turn, then GOOD."""
+
+    method, note = "graph", None
+
+    def __init__(self, call_ms=0.01, states=(), launch_ms=0.0, call_times=()):
+        self.call_ms, self.launch_ms = call_ms, launch_ms
+        self.states, self.call_times = list(states), list(call_times)
+        self.clock, self.working, self.plays, self.pauses = 0.0, False, [], []
+
+    def next_call_ms(self):
+        return self.call_times.pop(0) if self.call_times else self.call_ms
+
+    def work(self, call, *, cold):
+        return self
+
+    def play(self, calls):
+        return FakePlay(self, calls)
+
+    def observe(self):
+        assert self.working, "the state of an idle GPU shows neither clock nor throttling"
+        return self.states.pop(0) if self.states else GOOD
+
+    def pause(self, seconds):
+        self.pauses.append(seconds)
+        self.clock += seconds
+
+    def now(self):
+        return self.clock
+
+
+# -- calibration ----------------------------------------------------------------------------------
+
+
+@given(
+    call_ms=st.floats(0.0009, 50.0),
+    launch_ms=st.floats(0.0, 0.02),
+    noise=st.floats(0.0, 0.02),
+    seed=st.integers(0, 2**32),
+    min_ms=st.floats(0.5, 10.0),
+)
+def test_a_sample_is_long_enough_and_not_much_longer(call_ms, launch_ms, noise, seed, min_ms):
+    rng = random.Random(seed)
+    bench = FakeBench(launch_ms=launch_ms)
+    bench.next_call_ms = lambda: call_ms * (1 + noise * rng.uniform(-1, 1))
+    play = calibrate(bench.play, min_ms)
+    lasts = play.calls * call_ms + launch_ms
+    assert lasts >= min_ms * (1 - 2 * noise)
+    assert play.calls == 1 or lasts <= min_ms * 1.05 * (1 + 4 * noise) + 2 * call_ms
+    assert len(bench.plays) <= 8
+    assert [p.closed for p in bench.plays] == [True] * (len(bench.plays) - 1) + [False]
+
+
+@given(st.integers(1, 10_000), st.floats(0.0, 2.49))
+def test_too_short_a_sample_always_gets_more_calls(calls, lasted_ms):
+    assert calls < calls_for(calls, lasted_ms, 2.5) <= 64 * calls + 64
+
+
+@given(st.integers(1, 10_000), st.floats(2.5, 1e6))
+def test_a_long_enough_sample_keeps_its_calls(calls, lasted_ms):
+    assert calls_for(calls, lasted_ms, 2.5) == calls
+
+
+def test_work_that_takes_no_time_is_an_error():
+    with pytest.raises(MeasureError, match="hardly launches anything") as caught:
+        calibrate(FakeBench(call_ms=1e-6).play, 2.5)
+    assert "a sample needs 2.5 ms" in str(caught.value)
+
+
+def test_a_slow_clock_at_calibration_is_noticed_once_warm():
+    bench = FakeBench(call_ms=0.01, call_times=[0.03] * 9)
+    taken = measure(bench, bench, Plan())
+    assert taken.calls * 0.01 >= 2.5
+    assert all(play.closed for play in bench.plays)
+
+
+# -- warm-up --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seen", "steady"),
+    [
+        ([1.0] * 9, False),
+        ([1.0] * 10, True),
+        ([2.0] * 5 + [1.0] * 5, False),
+        ([2.0] * 5 + [1.0] * 10, True),
+        ([1.0] * 5 + [1.0] * 2 + [9.0] + [1.0] * 2, True),
+        ([1.004] * 5 + [1.0] * 5, True),
+        ([1.008] * 5 + [1.0] * 5, False),
+    ],
+)
+def test_warm_means_ten_samples_of_which_the_last_five_are_like_those_before(seen, steady):
+    assert is_steady(seen) is steady
+
+
+def test_the_samples_begin_after_the_warm_up_has_settled():
+    drift = [0.02 * 0.97**i for i in range(40)]
+    bench = FakeBench(call_ms=drift[-1], call_times=[0.02] * 9 + drift)
+    taken = measure(bench, bench, Plan())
+    assert {round(r.counted_ms / taken.calls, 6) for r in taken.readings} == {round(drift[-1], 6)}
+    assert taken.note is None
+
+
+def test_work_that_never_settles_is_measured_and_says_so():
+    bench = FakeBench()
+    times = iter(range(10**6))
+    bench.next_call_ms = lambda: 0.01 * 1.003 ** next(times)
+    taken = measure(bench, bench, Plan(samples=8))
+    assert taken.note == f"not steady after {WARM_MAX} warm samples"
+
+
+# -- samples and blocks ---------------------------------------------------------------------------
+
+
+def test_every_sample_follows_a_pause():
+    bench = FakeBench()
+    taken = measure(bench, bench, Plan(samples=40, pause_ms=5.0))
+    assert len(taken.readings) == 40
+    assert set(bench.pauses) == {0.005}
+    assert len(bench.pauses) >= 40 + 10
+
+
+@given(st.integers(5, 500))
+def test_blocks_hold_all_samples_and_are_as_equal_as_can_be(samples):
+    sizes = block_sizes(samples)
+    assert sum(sizes) == samples
+    assert len(sizes) == 4
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_state_is_read_before_and_after_each_block_while_the_gpu_works():
+    bench = FakeBench()
+    taken = measure(bench, bench, Plan())
+    assert taken.states == (GOOD,) * 8
+    assert taken.reason is None
+
+
+def test_a_throttled_block_is_taken_again():
+    bench = FakeBench(states=[GOOD, HOT, GOOD, GOOD])
+    taken = measure(bench, bench, Plan())
+    assert taken.reason is None
+    assert taken.states == (GOOD,) * 8
+    assert len(taken.readings) == 40
+
+
+def test_throttling_that_lasts_is_the_reason_and_the_samples_stay():
+    bench = FakeBench()
+    bench.observe = lambda: HOT
+    taken = measure(bench, bench, Plan(budget_s=2.0))
+    assert taken.reason == "thermal slowdown (SM 1200 MHz)"
+    assert len(taken.readings) >= 10
+    assert bench.clock < 4.0
+
+
+def test_a_stranger_is_waited_for():
+    stranger = State(strangers=(4711,))
+    bench = FakeBench(states=[stranger] * 6)
+    taken = measure(bench, bench, Plan())
+    assert taken.reason is None
+    assert stranger not in taken.states
+
+
+def test_a_power_cap_is_recorded_and_no_reason():
+    capped = State(sm_clock_mhz=1500, power_cap=True)
+    bench = FakeBench()
+    bench.observe = lambda: capped
+    samples = Stopwatch(bench=bench)(lambda: None)
+    assert samples.reason is None
+    assert samples.power_capped
+    assert samples.sm_clock_mhz == 1500
+
+
+def test_a_budget_that_ends_early_gives_fewer_samples_and_the_reason():
+    bench = FakeBench(call_ms=200.0)
+    taken = measure(bench, bench, Plan(budget_s=5.0))
+    assert 5 <= len(taken.readings) < 40
+    assert taken.reason == f"{len(taken.readings)} of 40 samples within the budget of 5 s"
+    assert bench.clock < 9.0
+
+
+def test_an_error_in_the_middle_still_gives_the_graph_back():
+    bench = FakeBench()
+
+    def fails():
+        raise RuntimeError("out of memory")
+
+    bench.observe = fails
+    with pytest.raises(RuntimeError, match="out of memory"):
+        measure(bench, bench, Plan())
+    assert all(play.closed for play in bench.plays)
+
+
+@pytest.mark.parametrize(
+    "options", [{"min_sample_ms": 0.0}, {"budget_s": 0.0}, {"pause_ms": -1.0}, {"samples": 4}]
+)
+def test_a_plan_that_measures_nothing_is_refused(options):
+    with pytest.raises(ValueError, match=r"samples a process|longer than nothing"):
+        Stopwatch(**options)
+
+
+def test_the_figure_is_the_median_in_us_per_call():
+    samples = Stopwatch(bench=FakeBench(call_ms=0.25))(lambda: None)
+    assert samples.figure == pytest.approx(250.0)
+    assert samples.calls_per_sample == 11  # 2.5 ms and a small surplus
+
+
+def test_figures_without_values_are_refused():
+    with pytest.raises(ValueError, match="counts holds no values"):
+        Samples("counts", (), "profiler").figure  # noqa: B018
+
+
+# -- host ratios ----------------------------------------------------------------------------------
+
+
+class HostClock:
+    def __init__(self):
+        self.ns, self.order = 0, []
+
+    def works(self, name, ns):
+        def call():
+            self.order.append(name)
+            self.ns += ns
+
+        return call
+
+
+@settings(max_examples=10)  # each collects garbage
+@given(st.integers(1_000, 10_000_000), st.integers(1_000, 10_000_000))
+def test_a_ratio_is_a_over_b(a_ns, b_ns):
+    clock = HostClock()
+    values, _ = host.ratios(
+        clock.works("a", a_ns),
+        clock.works("b", b_ns),
+        rounds=3,
+        clock_ns=lambda: clock.ns,
+        synchronize=None,
+    )
+    assert values == pytest.approx([a_ns / b_ns] * 3)
+
+
+def test_a_steady_drift_of_the_machine_cancels():
+    clock = HostClock()
+
+    def drifting(share):
+        def call():
+            clock.ns += int(1_000_000 * share * (1 + clock.ns / 1e10))
+
+        return call
+
+    values, _ = host.ratios(
+        drifting(1.0),
+        drifting(1.0),
+        rounds=20,
+        clock_ns=lambda: clock.ns,
+        synchronize=None,
+    )
+    assert median(values) == pytest.approx(1, abs=1e-5)
+
+
+def test_an_interruption_of_one_run_does_not_show():
+    clock, interrupted = HostClock(), iter([0] * 50 + [10**9] + [0] * 10**4)
+
+    def call():
+        clock.ns += 2_000_000 + next(interrupted)
+
+    values, calls = host.ratios(call, call, rounds=20, clock_ns=lambda: clock.ns, synchronize=None)
+    assert calls == 1
+    assert values == (1.0,) * 20
+
+
+def test_few_calls_lie_between_two_synchronisations_and_the_wait_is_not_timed():
+    clock = HostClock()
+
+    def synchronize():
+        clock.order.append("sync")
+        clock.ns += 50_000_000
+
+    values, calls = host.ratios(
+        clock.works("a", 20_000),
+        clock.works("b", 20_000),
+        rounds=5,
+        clock_ns=lambda: clock.ns,
+        synchronize=synchronize,
+    )
+    assert calls == host.MOST_CALLS_BEFORE_SYNC
+    assert values == (1.0,) * 5
+    runs = " ".join(clock.order).split("sync")
+    assert max(len(run.split()) for run in runs[2:]) == calls
+
+
+def test_the_garbage_collector_rests_while_host_time_is_taken():
+    seen = []
+    host.ratios(
+        lambda: seen.append(gc.isenabled()),
+        lambda: None,
+        rounds=2,
+        clock_ns=iter(range(0, 10**12, 10**7)).__next__,
+        synchronize=None,
+    )
+    assert seen[-1] is False
+    assert gc.isenabled()
+
+
+def test_host_ratios_need_no_gpu():
+    pytest.importorskip("torch")
+    slow, fast = (lambda n=n: sum(range(n)) for n in (100_000, 1_000))
+    samples = Stopwatch(samples=10).ratio(slow, fast)
+    assert (samples.metric, samples.method, samples.unit) == ("host_ratio", "host", "×")
+    assert samples.figure > 5
+
+
+# -- without a GPU, inputs, torch.compile ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("ask", ["__call__", "counts", "kernels"])
+def test_without_a_gpu_everything_else_says_why(ask, monkeypatch):
+    monkeypatch.setattr("kernelpin.stopwatch.watch.why_no_gpu", lambda: "torch lacks CUDA")
+    with pytest.raises(MeasureError, match=r"no GPU to .*: torch lacks CUDA.*`gpu`.*ratio"):
+        getattr(Stopwatch(), ask)(lambda: None)
+
+
+def test_inputs_are_named_by_dtype_and_shape():
+    torch = pytest.importorskip("torch")
+    x = torch.empty(1024, 32, dtype=torch.bfloat16)
+    nested = [x, {"mask": torch.empty(2, dtype=torch.int64)}, 3, None]
+    assert describe_inputs((x, nested)) == "bf16[1024,32] × bf16[1024,32] × int64[2]"
+    assert describe_inputs(()) == ""
+
+
+def test_the_recompile_limit_is_an_error_and_not_a_log_line():
+    torch = pytest.importorskip("torch")
+    fresh_compiler()
+    compiled = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
+    with torch._dynamo.config.patch(recompile_limit=2):
+        for n in (2, 3):
+            compiled(torch.ones(n))
+        limit = pytest.raises(MeasureError, match="2 compilations of one function is its limit")
+        with limit, no_silent_eager():
+            compiled(torch.ones(4))
+    fresh_compiler()
+    compiled(torch.ones(4))
+
+
+def test_other_errors_pass_through_the_recompile_guard():
+    pytest.importorskip("torch._dynamo")
+    with pytest.raises(ZeroDivisionError), no_silent_eager():
+        raise ZeroDivisionError
+
+
+def test_importing_the_stopwatch_imports_no_torch():
+    code = "import sys, kernelpin.stopwatch, kernelpin.machine; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "False"
+
+
+def test_the_most_calls_suffice_for_the_fastest_kernel():
+    assert math.ceil(2.5 / 0.0009) < MAX_CALLS

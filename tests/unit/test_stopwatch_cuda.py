@@ -1,0 +1,248 @@
+"""How the stopwatch times on CUDA, on a simulated GPU: graphs, events, and what it notices."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from simulated_cuda import GAP_US, SimulatedCuda
+
+from kernelpin.machine import State
+from kernelpin.stopwatch import MeasureError, Stopwatch, cuda, events, graphs
+from kernelpin.stopwatch.events import Feed, find_feed
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    sim = SimulatedCuda()
+    namespace = sim.namespace()
+    for name, value in vars(namespace).items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(
+        torch._C,
+        "_cuda_endAllocateToPool",
+        lambda device, pool: sim.pools_ended.append(pool),
+        raising=False,
+    )
+    monkeypatch.setattr(cuda.machine, "learn_own_pid", lambda: None)
+    monkeypatch.setattr(cuda.machine, "observe", lambda own: State(sm_clock_mhz=1980))
+    monkeypatch.setattr(cuda.CudaBench, "now", lambda bench: sim.host_us / 1e6)
+
+    def pause(bench, seconds):
+        sim.synchronize()
+        sim.host_us += seconds * 1e6
+
+    monkeypatch.setattr(cuda.CudaBench, "pause", pause)
+    monkeypatch.setattr(cuda.CudaBench, "flush", lambda bench: sim.kernel(30.0))
+    monkeypatch.setattr(events.time, "perf_counter", lambda: sim.host_us / 1e6)
+    # a failed capture is healed by a small one
+    monkeypatch.setattr(torch, "zeros", lambda *a, device: sim.kernel(1.0))
+    graphs._broken.clear()
+    return sim
+
+
+def stopwatch(**options):
+    return Stopwatch(bench=cuda.CudaBench(), **options)
+
+
+@pytest.mark.parametrize("us", [1.3, 30.0, 176.0, 4000.0])
+def test_a_kernels_time_is_found_with_the_gap_of_its_graph_node(gpu, us):
+    samples = stopwatch()(lambda: gpu.kernel(us))
+    assert samples.method == "graph"
+    assert samples.figure == pytest.approx(us + GAP_US, rel=0.002)
+    assert (samples.metric, samples.unit, samples.l2) == ("device_us", "µs", "hot")
+    assert len(samples.values) == 40
+    assert samples.reason is None
+    assert samples.note is None
+
+
+def test_a_sample_holds_at_least_2_5_ms_of_gpu_work_and_hardly_more(gpu):
+    samples = stopwatch()(lambda: gpu.kernel(10.0))
+    assert 2500 <= samples.calls_per_sample * (10.0 + GAP_US) <= 2800
+
+
+def test_warm_up_and_capture_run_on_one_stream_that_is_not_the_default(gpu):
+    stopwatch()(lambda: gpu.kernel(10.0))
+    assert len(set(gpu.streams_launched_on)) == 1
+    assert gpu.default_stream not in gpu.streams_launched_on
+    assert gpu.stream is gpu.default_stream
+
+
+def test_the_host_launching_slowly_does_not_show(gpu):
+    def slow_to_launch():
+        gpu.host_us += 400.0
+        gpu.kernel(100.0)
+
+    assert stopwatch()(slow_to_launch).figure == pytest.approx(100.0 + GAP_US, rel=0.002)
+
+
+def test_a_graph_that_takes_long_to_launch_gets_a_longer_spin(gpu, monkeypatch):
+    monkeypatch.setattr("simulated_cuda.GRAPH_LAUNCH_US", 2_000.0)
+    assert stopwatch()(lambda: gpu.kernel(100.0)).figure == pytest.approx(100.5, rel=0.002)
+
+
+def test_a_callable_that_replays_graphs_itself_is_timed_by_events(gpu):
+    own = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(own, stream=object()):
+        gpu.kernel(50.0)
+
+    def call():
+        gpu.kernel(17.0)
+        own.replay()
+
+    samples = stopwatch()(call)
+    assert samples.method == "events"
+    assert samples.note == "the callable replays CUDA graphs of its own"
+    assert samples.figure == pytest.approx(67.0 + 3 * GAP_US, rel=0.01)
+
+
+def test_a_graphs_bound_replay_is_seen_too(gpu):
+    own = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(own, stream=object()):
+        gpu.kernel(50.0)
+    assert stopwatch()(own.replay).method == "events"
+
+
+def test_looking_for_replays_leaves_torch_as_it_was(gpu):
+    before = torch.cuda.CUDAGraph.replay
+    stopwatch()(lambda: gpu.kernel(10.0))
+    assert torch.cuda.CUDAGraph.replay is before
+
+
+def test_events_do_not_show_the_host_where_it_is_slower_than_the_gpu(gpu):
+    own = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(own, stream=object()):
+        gpu.kernel(10.0)
+
+    def call():
+        gpu.host_us += 100.0
+        own.replay()
+
+    samples = stopwatch()(call)
+    assert samples.method == "events"
+    assert samples.figure == pytest.approx(10.0 + 2 * GAP_US, rel=0.06)
+
+
+def test_a_full_launch_queue_is_met_with_fewer_calls(gpu):
+    gpu.queue_limit = 100
+    own = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(own, stream=object()):
+        gpu.kernel(2.0)
+
+    def call():
+        gpu.host_us += 50.0
+        for _ in range(9):
+            gpu.kernel(2.0)
+        own.replay()
+
+    assert stopwatch()(call).figure == pytest.approx(10 * (2.0 + GAP_US), rel=0.06)
+
+
+def test_a_callable_that_waits_for_the_gpu_is_timed_by_events_and_says_so(gpu):
+    def call():
+        gpu.kernel(100.0)
+        gpu.wait()
+
+    samples = stopwatch()(call)
+    assert samples.method == "events"
+    assert samples.note == ("the callable waits for the GPU: called a synchronizing CUDA operation")
+    assert samples.figure > 100.0
+    assert gpu.sync_debug_mode == 0
+
+
+def test_a_capture_that_breaks_is_cleaned_up_and_events_take_over(gpu):
+    def call():
+        gpu.kernel(100.0)
+        if gpu.captured is not None:
+            gpu.broken = True
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nx")
+
+    samples = stopwatch()(call)
+    assert samples.method == "events"
+    assert samples.note == (
+        "no CUDA graph can hold the callable: "
+        "CUDA error: operation not permitted when stream is capturing"
+    )
+    assert samples.figure == pytest.approx(100.0 + GAP_US, rel=0.01)
+    assert gpu.stream is gpu.default_stream
+    assert gpu.pools_ended == [(0, 1)]
+
+
+def test_a_callable_that_launches_nothing_is_an_error(gpu):
+    with pytest.raises(MeasureError, match="launches nothing on the GPU"):
+        stopwatch()(lambda: None)
+
+
+def test_an_error_of_the_callable_surfaces_as_itself(gpu):
+    def call():
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        stopwatch()(call)
+    assert gpu.stream is gpu.default_stream
+
+
+def test_a_cold_cache_leaves_the_flush_out(gpu):
+    samples = stopwatch()(lambda: gpu.kernel(10.0), l2="cold")
+    assert samples.l2 == "cold"
+    assert samples.figure == pytest.approx(10.0 + GAP_US, rel=0.01)
+    assert samples.calls_per_sample < 100  # the flushes count as work of the sample
+
+
+def test_a_cold_cache_works_with_events_too(gpu):
+    own = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(own, stream=object()):
+        gpu.kernel(50.0)
+    samples = stopwatch()(own.replay, l2="cold")
+    assert (samples.method, samples.l2) == ("events", "cold")
+    assert samples.figure == pytest.approx(50.0 + 2 * GAP_US, rel=0.02)
+
+
+def test_a_clock_that_rises_after_the_calibration_leaves_no_short_samples(gpu):
+    def call():
+        gpu.kernel(10.0)
+
+    gpu.clock_factor = 3.0
+    bench = cuda.CudaBench()
+    paused = []
+
+    def pause(seconds):
+        gpu.synchronize()
+        gpu.host_us += seconds * 1e6
+        paused.append(seconds)
+        if len(paused) == 3:
+            gpu.clock_factor = 1.0
+
+    bench.pause = pause
+    samples = Stopwatch(bench=bench)(call)
+    assert samples.calls_per_sample * (10.0 + GAP_US) >= 2500
+
+
+def test_another_word_for_the_cache_is_refused(gpu):
+    with pytest.raises(ValueError, match="known are 'hot' and 'cold'"):
+        stopwatch()(lambda: gpu.kernel(1.0), l2="warm")
+
+
+def test_a_spin_is_lengthened_before_the_batch_is_cut():
+    asked = []
+
+    def is_fed(feed: Feed) -> bool:
+        asked.append(feed)
+        return feed.spin_ms > 5.0
+
+    found = find_feed(is_fed, per_call_ms=0.04)
+    assert found == asked[-1]
+    assert found.calls == 64
+    assert [feed.calls for feed in asked] == [64, 64]
+
+
+def test_no_batch_is_fed_where_the_callable_always_waits():
+    assert find_feed(lambda feed: False, per_call_ms=0.04) is None
+
+
+def test_torch_takes_the_arguments_the_capture_gives_it():
+    parameters = inspect.signature(torch.cuda.graph.__init__).parameters
+    assert {"pool", "stream", "capture_error_mode"} <= parameters.keys()
+    assert hasattr(torch.cuda.CUDAGraph, "replay")
