@@ -91,7 +91,7 @@ def _overlapping(gpu: Events) -> list[int]:
         end = gpu.start[i] + gpu.duration[i]
         if before is not None:
             reached = gpu.start[before] + gpu.duration[before]
-            if min(end, reached) - gpu.start[i] > LONGEST_OVERLAP_NS:
+            if reached - gpu.start[i] > LONGEST_OVERLAP_NS:
                 found[before] = None
             if end < reached:
                 continue
