@@ -111,7 +111,7 @@ def synchronisations(scope: Scope) -> dict[View, str]:
     found: dict[View, str] = {}
     for call in scope.calls():
         if _WAIT_FOR_ALL.fullmatch(call.name):
-            if call.op is not None and not _is_step_label(call.op):
+            if call.op is not None and not is_step_label(call.op):
                 found[call] = "waits for the GPU"
         elif _WAIT.fullmatch(call.name):
             found[call] = "waits for the GPU"
@@ -131,7 +131,7 @@ def _around(op: Op | None) -> Iterator[Op]:
         op = op.parent
 
 
-def _is_step_label(op: Op) -> bool:
+def is_step_label(op: Op) -> bool:
     return op.is_annotation and op.name.startswith("ProfilerStep#")
 
 

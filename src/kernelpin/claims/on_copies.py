@@ -72,7 +72,8 @@ class CopyClaims(ClaimsBase):
                 return None
             first, *more = found
             op = None if isinstance(first, Op) else first.op
-            where = f" in {short(op.name)}" if op is not None else ""
+            known = op is None or checks.is_step_label(op)
+            where = "" if op is None or known else f" in {short(op.name)}"
             return Failure(
                 f"{short(first.name)}{where}" + (f" and {len(more)} more" if more else ""), found
             )

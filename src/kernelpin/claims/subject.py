@@ -139,10 +139,12 @@ def matching(views: Iterable[_Named], name: str) -> list[_Named]:
 
 def nearest(name: str, views: Iterable[Op | Call]) -> tuple[str, ...]:
     """A line with the names that look like what was looked for and not found."""
-    names = list(dict.fromkeys(view.name for view in views))
-    close = [n for n in names if name.lower() in n.lower()]
-    close = close or difflib.get_close_matches(name, names)
-    return (f"nearest: {', '.join(map(short, close[:3]))}",) if close else ()
+    bare = {view.name: view.name.rpartition("::")[2] for view in views}
+    wanted = name.rpartition("::")[2]
+    found = [full for full in bare if name.lower() in full.lower()]
+    close = difflib.get_close_matches(wanted, list(bare.values()))
+    found = found or [full for full, part in bare.items() if part in close]
+    return (f"nearest: {', '.join(map(short, found[:3]))}",) if found else ()
 
 
 def marks(views: Iterable[View], note: str = "unexpected") -> dict[View, str]:
