@@ -17,7 +17,7 @@ SOURCES = recorded_sources()
 
 
 def failures(variant, keyword: str) -> tuple[set[str], str]:
-    """Run the subject's tests with that variant; give the names of those that failed, and all said."""
+    """Run the subject's tests with that variant: the names of those that failed, and the output."""
     run = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", f"perf_tests/test_{variant.subject}.py"),
