@@ -88,6 +88,8 @@ def _guess(name: str, repaired: Repaired, error: str) -> Repaired:
     better = mend_at(repaired, offset) if at else None
     if better is None:
         cause = _BYTE.sub("", error).strip().removeprefix("JSON is malformed: ")
+        if not at:
+            cause = "the file is truncated"
         raise _invalid(name, repaired.original(offset), cause)
     return better
 

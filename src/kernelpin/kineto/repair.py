@@ -22,7 +22,7 @@ _SOUND = re.compile(
     rb"""(?:
       [ \t\r\n{}\[\]:]++
     | ,(?![ \t\r\n]*+[\]}])
-    | "(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"(?=[ \t\r\n]*+[:,}\]])
+    | "(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"(?=[ \t\r\n]*+(?:[:,}\]]|\Z))
     | -?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][-+]?\d++)?(?![\w.+-])
     | (?:true|false|null)\b
     )*+""",
@@ -39,6 +39,8 @@ _TRUE_END = re.compile(
     rb'"(?=[ \t\r\n]*+(?:,[ \t\r\n]*+"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"[ \t\r\n]*+:'
     rb"|\}[ \t\r\n]*+(?:,[ \t\r\n]*+\{|\][ \t\r\n]*+[,}])))"
 )
+# What is left where a file ends within a token.
+_CUT_OFF = re.compile(rb'(?:"(?:[^"\\]++|\\.)*+\\?|[-+.\w]*+)\Z', re.DOTALL)
 _ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))?')
 
 
@@ -88,7 +90,10 @@ def mend(data: bytes) -> Repaired:
         if end == len(data):
             pieces.append(data[at:])
             break
-        what, begin, resume, replacement = _diagnose(data, at, end)
+        try:
+            what, begin, resume, replacement = _diagnose(data, at, end)
+        except Unrepairable as fault:
+            raise Unrepairable(fault.offset + shift, fault.cause) from None
         found.setdefault(what, []).append(begin + shift)
         pieces += (data[at:begin], replacement)
         length += begin - at + len(replacement)
@@ -151,9 +156,7 @@ def _diagnose(data: bytes, sound_from: int, at: int) -> tuple[str, int, int, byt
             content = data[at + 1 : end.start()]
             what = "quotes inside a string" if b'"' in content else _string_fault(content)
             return what, at, end.end(), _quoted(content)
-        if b'"' not in data[at + 1 :]:
-            raise Unrepairable(at, "the file ends inside a string: it is truncated")
-        raise Unrepairable(at, "a string that does not end where it should")
+        raise _unrepairable(data, at, "a string that does not end where it should")
     no_number = _NO_NUMBER.match(data, at)
     if no_number:
         return "a bare NaN or infinity", at, no_number.end(), b"null"
@@ -163,7 +166,13 @@ def _diagnose(data: bytes, sound_from: int, at: int) -> tuple[str, int, int, byt
     string = _requote(data, sound_from, at)
     if string:
         return "quotes inside a string", *string
-    raise Unrepairable(at, f"unexpected {data[at : at + 20].decode(errors='replace')!r}")
+    raise _unrepairable(data, at, f"unexpected {data[at : at + 20].decode(errors='replace')!r}")
+
+
+def _unrepairable(data: bytes, at: int, cause: str) -> Unrepairable:
+    if _CUT_OFF.match(data, at):
+        return Unrepairable(len(data), "the file is truncated")
+    return Unrepairable(at, cause)
 
 
 def _requote(data: bytes, begin: int, at: int) -> tuple[int, int, bytes] | None:
@@ -172,8 +181,9 @@ def _requote(data: bytes, begin: int, at: int) -> tuple[int, int, bytes] | None:
     if not names:
         return None
     start = names[-1].end() - 1
-    end = _TRUE_END.search(data, at, at + LONGEST_STRING)
-    if end is None:
+    end = _TRUE_END.search(data, start + 1, at + LONGEST_STRING)
+    # A name that ended before the fault has nothing to do with it.
+    if end is None or end.start() < at:
         return None
     return start, end.end(), _quoted(data[start + 1 : end.start()])
 
