@@ -251,7 +251,7 @@ def _print_changes(changes: Iterable[Change]) -> None:
                 "–" if change.old is None else _figure(change.old),
                 _figure(change.new),
                 _change(change),
-                "" if change.drift is None else format_change(change.drift),
+                "" if not (change.old and change.drift) else format_change(change.drift),
                 change.verdict,
             )
             for change in those
