@@ -616,7 +616,7 @@ def test_the_pace_is_told_for_each_step():
     claims = expect(small_trace(*steps))
     assert said(lambda: claims.is_overhead_bound(because="64×64 is nothing")) == text("""
         expected the GPU idle at least 90 % of the time in a step (overhead-bound), found it idle 60 % (median of 3 steps)
-                          host  GPU busy  GPU idle
+                              host  GPU busy  GPU idle
           ProfilerStep#2  5.000 µs  2.000 µs      60 %
           ProfilerStep#3  5.000 µs  1.000 µs      80 %
           ProfilerStep#4  5.000 µs  30.00 µs       0 %
