@@ -1,0 +1,297 @@
+"""Tests that use `stopwatch`: found after collection, measured in workers, judged as themselves."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kernelpin.plugin import benchmark
+from kernelpin.plugin.progress import Line
+from kernelpin.plugin.settings import budget_s, is_xdist_worker, processes, settings_of
+
+if TYPE_CHECKING:
+    from kernelpin.session import Case, Judged, Judgement, Session
+    from kernelpin.workers import Budget, Source
+    from kernelpin.workers.watch import Watch
+
+CASE: pytest.StashKey[Case] = pytest.StashKey()
+WATCH: pytest.StashKey[Watch] = pytest.StashKey()
+ROW: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
+SHARED = "kernelpin_shared"
+
+
+class CheckFailed(Exception):
+    """A timing test failed; the judgement says all there is to show."""
+
+    def __init__(self, judgement: Judgement) -> None:
+        super().__init__(judgement.message or judgement.text)
+        self.judgement = judgement
+
+
+class Timings:
+    """Replaces the running of timing tests by judging what workers measured of them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.in_place = processes(config) == 0
+        self.collected: list[str] = []
+        self.judged: Judged | None = None
+        self._cases: dict[str, Case] = {}
+
+    # -- finding them ----------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        self.collected = [item.nodeid for item in items]
+        others: list[pytest.Item] = []
+        for item in items:
+            if measures(item):
+                if not self.in_place:
+                    benchmark.offer(item)
+
+            elif self.config.getoption("--kernelpin-journal") is not None:
+                others.append(item)
+        if others:  # `kernelpin record` runs what it records, and nothing beside it
+            items[:] = [item for item in items if measures(item)]
+            self.config.hook.pytest_deselected(items=others)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        timed = [item for item in session.items if measures(item)]
+        if not timed or self.config.option.collectonly:
+            return
+        _refuse_reruns(self.config, timed)
+        for item in timed:
+            case = case_of(item)
+            item.stash[CASE] = case
+            if not self.in_place:
+                self._cases[item.nodeid] = case
+                item.runtest = partial(self._report, item)  # type: ignore[method-assign]
+
+    @property
+    def any(self) -> bool:
+        return bool(self._cases)
+
+    # -- running them ----------------------------------------------------------------------------
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Measure before the first of them begins, outside of its own time and timeout."""
+        if item.nodeid in self._cases:
+            if self.judged is None:
+                self.judged = self._judge_all(item.session)
+            # Its fixtures are set up where it was measured, and only there.
+            judgement = self.judged.judgements.get(item.nodeid)
+            item.fixturenames = benchmark.wanted(item, judgement)  # type: ignore[attr-defined]
+        return (yield)
+
+    def _report(self, item: pytest.Item) -> None:
+        """The test's own outcome: what stands in the place of its body."""
+        assert self.judged is not None
+        judgement = self.judged.judgements.get(item.nodeid)
+        if judgement is None:
+            pytest.fail("this test was not measured: it was not among those selected", False)
+        raise_outcome(item, judgement)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """In place, the body has measured; judge it by that one process."""
+        result = yield
+        if self.in_place and CASE in item.stash and WATCH in item.stash:
+            raise_outcome(item, self._judge_here(item, item.stash[CASE], item.stash[WATCH]))
+        return result
+
+    # -- measuring -------------------------------------------------------------------------------
+
+    def _judge_all(self, session: pytest.Session) -> Judged:
+        """Measure and judge every selected timing test; under xdist one process does for all."""
+        if not is_xdist_worker(self.config):
+            return self._measure(session)
+        from filelock import FileLock
+        from msgspec import json
+
+        from kernelpin.session import Judged
+
+        folder = Path(self.config.workerinput[SHARED])  # type: ignore[attr-defined]
+        told = folder / "judged.json"
+        with FileLock(folder / "lock"):
+            if not told.exists():
+                partial_ = told.with_suffix(".partial")
+                partial_.write_bytes(json.encode(self._measure(session)))
+                partial_.replace(told)
+            return json.decode(told.read_bytes(), type=Judged)
+
+    def _measure(self, session: pytest.Session) -> Judged:
+        from kernelpin.session import skipped_without_gpu
+        from kernelpin.workers import Budget
+
+        cases = {
+            item.nodeid: self._cases[item.nodeid]
+            for item in session.items
+            if item.nodeid in self._cases and item.get_closest_marker("skip") is None
+        }
+        skipped: dict[str, Judgement] = {}
+        if self.config.getoption("--kernelpin-replay") is None:
+            on_gpu = [case for case in cases.values() if not case.cpu]
+            if on_gpu and (why := why_no_gpu()):
+                skipped = {case.nodeid: skipped_without_gpu(case, why) for case in on_gpu}
+        wanted = [case for nodeid, case in cases.items() if nodeid not in skipped]
+        budget = Budget(budget_s(self.config))
+        line = Line(self.config)
+        judged = self._session(budget, line).judge(wanted)
+        line.end()
+        return replace(judged, judgements=judged.judgements | skipped)
+
+    def _session(self, budget: Budget, line: Line) -> Session:
+        from kernelpin.session import Session
+
+        return Session(settings_of(self.config), self._source(budget, line), budget)
+
+    def _source(self, budget: Budget, line: Line) -> Source:
+        from kernelpin.workers import Fleet, Journal, Replay
+
+        replay: Path | None = self.config.getoption("--kernelpin-replay")
+        source: Source
+        if replay is not None:
+            source = Replay(replay)
+        else:
+            source = Fleet(launch_of(self.config), budget, progress=line.tell)
+        journal: Path | None = self.config.getoption("--kernelpin-journal")
+        if journal is None:
+            return source
+        return Journal(source, journal, benchmark.gpu_of(self.config))
+
+    def new_watch(self, item: pytest.Item) -> Watch:
+        """The stopwatch of a test that is measured in place."""
+        from kernelpin.stopwatch import Stopwatch
+        from kernelpin.workers.watch import Phase, Watch
+
+        if item.get_closest_marker("cpu") is None and (why := why_no_gpu()):
+            pytest.skip(f"no GPU: {why}")
+        item.stash[WATCH] = watch = Watch(Phase.HERE, Stopwatch())
+        return watch
+
+    def _judge_here(self, item: pytest.Item, case: Case, watch: Watch) -> Judgement:
+        from kernelpin.session import Evidence, judgement_of
+        from kernelpin.workers import Budget, WorkerResult
+
+        session = self._session(Budget(budget_s(self.config)), Line(self.config))
+        test = Evidence(case, session.store, session.settings)
+        test.add(
+            [
+                WorkerResult(
+                    item.nodeid,
+                    samples=watch.samples,
+                    below=watch.below,
+                    above=watch.above,
+                    gpu=watch.gpu,
+                )
+            ]
+        )
+        test.judge(final=True)
+        return judgement_of(test, session.settings)
+
+
+def measures(item: pytest.Item) -> bool:
+    """Whether the test uses the fixture `stopwatch`, itself or through another fixture."""
+    return isinstance(item, pytest.Function) and "stopwatch" in item.fixturenames
+
+
+def case_of(item: pytest.Item) -> Case:
+    """What the session has to know of the test; UsageError on a wrong marker."""
+    from kernelpin.session import Case, from_marker
+
+    marker = item.get_closest_marker("kernelpin")
+    try:
+        fields = {} if marker is None else from_marker(marker.args, marker.kwargs)
+    except ValueError as error:
+        raise pytest.UsageError(f"{item.nodeid}: {error}") from None
+    file, line, _ = item.location
+    return Case(
+        nodeid=item.nodeid,
+        file=Path(file).as_posix(),
+        line=None if line is None else line + 1,
+        cpu=item.get_closest_marker("cpu") is not None,
+        **fields,
+    )
+
+
+def raise_outcome(item: pytest.Item, judgement: Judgement) -> None:
+    """End the running test as its judgement says."""
+    item.stash[ROW] = row_told(judgement.row)
+    item.user_properties += judgement.properties
+    benchmark.play(item, judgement)
+    if judgement.outcome == "failed":
+        raise CheckFailed(judgement)
+    if judgement.outcome == "skipped":
+        pytest.skip(judgement.message.removeprefix("Skipped: "))
+    if judgement.outcome == "xfailed":
+        pytest.xfail(judgement.message.removeprefix("reason: "))
+
+
+def row_told(row: Any) -> dict[str, Any]:
+    """A report's row in builtin types: what a test report can carry from one process to another."""
+    from msgspec import to_builtins
+
+    told: dict[str, Any] = to_builtins(row)
+    return told
+
+
+def why_no_gpu() -> str:
+    """Why there is no GPU to measure on; empty where there is one. Imports torch."""
+    from kernelpin import machine
+
+    return machine.why_no_gpu()
+
+
+def launch_of(config: pytest.Config) -> Any:
+    """How this session's workers are started: as it was itself, less what is its own matter."""
+    from kernelpin.workers import Launch, forwarded
+
+    arguments = [*config.getini("addopts")]
+    arguments += _from_environment("PYTEST_ADDOPTS")
+    positional = config.getoption("file_or_dir") or []
+    flags = () if os.fspath(config.invocation_params.dir) in sys.path or "" in sys.path else ("-P",)
+    return Launch(
+        rootdir=config.rootpath,
+        cwd=config.invocation_params.dir,
+        inifile=config.inipath,
+        flags=flags,
+        arguments=forwarded([*arguments, *map(str, config.invocation_params.args)], positional),
+    )
+
+
+def _from_environment(name: str) -> list[str]:
+    import shlex
+
+    return shlex.split(os.environ.get(name, ""))
+
+
+def _refuse_reruns(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A rerun would roll the dice again until the figure pleases."""
+    for option in ("reruns", "retries", "force_flaky"):
+        if config.getoption(option, None):
+            raise pytest.UsageError(
+                f"--{option.replace('_', '-')}: a timing test that is run again until it passes "
+                f"says nothing ({items[0].nodeid} is one); run them without: "
+                "suspects are measured again in any case"
+            )
+    for item in items:
+        if item.get_closest_marker("flaky") is not None:
+            raise pytest.UsageError(
+                f"{item.nodeid}: a timing test may not be marked flaky: one that is run again "
+                "until it passes says nothing"
+            )
+
+
+def shared_folder() -> Path:
+    """A new folder for the processes of one distributed session."""
+    return Path(tempfile.mkdtemp(prefix="kernelpin-session-"))

@@ -1,0 +1,228 @@
+"""Tests that read traces: `capture_trace`, the trace a failure leaves, and how it is shown."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kernelpin.plugin.settings import report_folder
+from kernelpin.plugin.timings import CASE, ROW, CheckFailed, measures, row_told
+
+if TYPE_CHECKING:
+    from kernelpin.claims import ClaimFailed
+    from kernelpin.trace import Trace
+
+CAPTURED: pytest.StashKey[TraceCapture] = pytest.StashKey()
+BASETEMP: pytest.StashKey[pytest.TempPathFactory] = pytest.StashKey()
+_PACKAGE = Path(__file__).resolve().parents[1]
+_MOST_SAVED = 4
+
+
+class TraceCapture:
+    """Captures traces as `kernelpin.capture` does; keeps their JSON until the test has ended."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[Trace, bytes]] = []
+
+    def __call__(self, fn: Any, *args: Any, steps: int = 3) -> Trace:
+        """Return the trace of `steps` warm calls of `fn(*args)`."""
+        from kernelpin.kineto import load_trace
+        from kernelpin.profiling import capture_bytes
+
+        payload = capture_bytes(fn, *args, steps=steps)
+        trace: Trace = load_trace(payload)
+        self.kept.append((trace, payload))
+        return trace
+
+    def json_of(self, trace: Trace) -> bytes:
+        """Return the JSON of a trace that this fixture captured; ValueError for another one."""
+        for kept, payload in self.kept:
+            if kept is trace:
+                return payload
+        raise ValueError("this trace was not captured by this test's capture_trace")
+
+
+class Traces:
+    """Shows failed claims without the reader's frames, and saves the traces they are about."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Iterator[None]:
+        report: Any = yield
+        error = None if call.excinfo is None else call.excinfo.value
+        saved: list[Path] = []
+        if report.failed and CAPTURED in item.stash:
+            saved = self._save(item, error)
+        if isinstance(error, CheckFailed) and call.excinfo is not None and report.failed:
+            show_judgement(item, report, call.excinfo)
+        elif report.failed and call.excinfo is not None and is_claim(error):
+            show_claim(item, report, call.excinfo)
+        elif saved:
+            report.sections.append(("kernelpin", "\n".join(f"trace: {path}" for path in saved)))
+        elif report.skipped and ROW in item.stash and isinstance(report.longrepr, tuple):
+            report.longrepr = (str(item.path), (item.location[1] or 0) + 1, report.longrepr[2])
+        told = self._told(item, report, saved, is_claim(error))
+        if told is not None:
+            # Carried by the report, since with xdist the session's end is in another process.
+            report.kernelpin = told
+        return report  # type: ignore[no-any-return]
+
+    def _told(
+        self, item: pytest.Item, report: Any, saved: list[Path], claim: bool
+    ) -> dict[str, Any] | None:
+        kind = kind_of(item)
+        if kind is None:
+            return None
+        told: dict[str, Any] = {"kind": kind, "row": None}
+        final = report.when == "call" or (report.when == "setup" and not report.passed)
+        if not final and not report.failed:
+            return told
+        if ROW in item.stash and not (report.when == "teardown" and report.failed):
+            told["row"] = item.stash[ROW]
+        elif kind in ("stopwatch", "trace"):
+            told["row"] = row_told(_row(item, report, saved, self.config, claim=claim))
+        return told
+
+    def _save(self, item: pytest.Item, error: BaseException | None) -> list[Path]:
+        """Write the traces of a failed test: the one its claim is about, else what it captured."""
+        kept = item.stash[CAPTURED].kept
+        about = error.finding.trace if is_claim(error) else None  # type: ignore[union-attr]
+        chosen = [pair for pair in kept if pair[0] is about] or ([] if about else kept)
+        if not chosen:
+            return []
+        folder = self._folder(item)
+        if folder is None:
+            return []
+        folder.mkdir(parents=True, exist_ok=True)
+        saved: list[Path] = []
+        for number, (_, payload) in enumerate(chosen[-_MOST_SAVED:], 1):
+            name = file_name(item.nodeid) + (f"-{number}" if len(chosen) > 1 else "")
+            path = folder / f"{name}.json.gz"
+            path.write_bytes(gzip.compress(payload, mtime=0))
+            saved.append(path)
+        if is_claim(error) and saved:
+            error.finding = error.finding.saved_as(str(saved[0]))  # type: ignore[union-attr]
+        return saved
+
+    def _folder(self, item: pytest.Item) -> Path | None:
+        report = report_folder(self.config)
+        if report is not None:
+            return report / "traces"
+        base = item.stash.get(BASETEMP, None)
+        return None if base is None else base.getbasetemp() / "kernelpin-traces"
+
+
+def kind_of(item: pytest.Item) -> str | None:
+    """`stopwatch`, `trace` (uses capture_trace), `gpu` (marked so, or by `kernelpin`), or None."""
+    if CASE in item.stash or measures(item):
+        return "stopwatch"
+    if "capture_trace" in getattr(item, "fixturenames", ()):
+        return "trace"
+    if item.get_closest_marker("kernelpin") or item.get_closest_marker("gpu"):
+        return "gpu"
+    return None
+
+
+def is_claim(error: BaseException | None) -> bool:
+    return type(error).__name__ == "ClaimFailed" and hasattr(error, "finding")
+
+
+def file_name(nodeid: str) -> str:
+    """A file's name for a test: its id without what shells and file systems mind."""
+    plain = re.sub(r"[^A-Za-z0-9_.=-]+", "-", nodeid).strip("-.")
+    if len(plain) <= 120:
+        return plain
+    return f"{plain[:110]}-{hashlib.sha256(nodeid.encode()).hexdigest()[:8]}"
+
+
+def show_judgement(item: pytest.Item, report: Any, excinfo: pytest.ExceptionInfo[Any]) -> None:
+    """Show a judged failure at the test, its first line alone as the summary's."""
+    judgement = excinfo.value.judgement
+    report.longrepr = excinfo.getrepr(style="value", chain=False)
+    text = judgement.text or "\n".join(f"E  {line}" for line in judgement.message.splitlines())
+    _show(report, text, judgement.message.split("\n", 1)[0])
+    _place(report, item, judgement.path, judgement.line)
+    if judgement.output:
+        report.sections.append(("Captured output of the measuring process", judgement.output))
+
+
+def show_claim(item: pytest.Item, report: Any, excinfo: pytest.ExceptionInfo[Any]) -> None:
+    """Show a failed claim as its message and the line that made it."""
+    error: ClaimFailed = excinfo.value
+    report.longrepr = excinfo.getrepr(style="value", chain=False)
+    lines = [f"E  {line}" for line in str(error).splitlines()]
+    path = line = None
+    for entry in excinfo.traceback:
+        if _PACKAGE not in Path(entry.path).resolve().parents:
+            path, line, statement = str(entry.path), entry.lineno + 1, str(entry.statement).strip()
+    if path is not None:
+        try:
+            told = Path(path).relative_to(item.config.rootpath).as_posix()
+        except ValueError:
+            told = path
+        lines.append(f"\n{told}:{line}: {statement}")
+    _show(report, "\n".join(lines), error.finding.headline)
+    _place(report, item, path, line)
+
+
+def _show(report: Any, text: str, line1: str) -> None:
+    """Put `text` in the place of a value-style traceback, and `line1` before any summary."""
+    entries = report.longrepr.reprtraceback.reprentries
+    entries[0].lines[:] = text.splitlines()
+    del entries[1:]
+    report.longrepr.reprcrash.message = line1
+
+
+def _place(report: Any, item: pytest.Item, path: str | None, line: int | None) -> None:
+    report.longrepr.reprcrash.path = path or str(item.path)
+    report.longrepr.reprcrash.lineno = line or (item.location[1] or 0) + 1
+
+
+def _row(
+    item: pytest.Item, report: Any, saved: list[Path], config: pytest.Config, *, claim: bool
+) -> Any:
+    """The report's row of a test that was not judged as a timing."""
+    from kernelpin.report import Row
+
+    file, line, _ = item.location
+    captured = item.stash.get(CAPTURED, None)
+    kept_traces = [] if captured is None else [trace for trace, _ in captured.kept]
+    devices = [trace.device for trace in kept_traces if trace.device is not None]
+    marked = item.get_closest_marker("gpu") or item.get_closest_marker("cpu")
+    outcome, reason, message = "same", None, None
+    if report.failed:
+        message = report.longreprtext
+        crash = getattr(report.longrepr, "reprcrash", None)
+        reason = (crash.message if crash is not None else message).split("\n", 1)[0]
+        outcome = "other kernels" if claim else "error"
+    elif report.skipped:
+        outcome = "skipped"
+        reason = getattr(report, "wasxfail", None)
+        if isinstance(report.longrepr, tuple):
+            reason = report.longrepr[2].removeprefix("Skipped: ")
+    folder = report_folder(config)
+    kept = None
+    if saved:
+        kept = saved[0].relative_to(folder).as_posix() if folder is not None else str(saved[0])
+    return Row(
+        nodeid=item.nodeid,
+        outcome=outcome,
+        failed=report.failed,
+        source="live" if kept_traces or marked or measures(item) else "recorded",
+        gpu=devices[0].name if devices else None,
+        file=Path(file).as_posix(),
+        line=None if line is None else line + 1,
+        reason=reason,
+        message=message,
+        trace=kept,
+    )

@@ -1,0 +1,22 @@
+"""What a session measures, and what becomes of it: rounds, evidence, judgements."""
+
+from __future__ import annotations
+
+from kernelpin.session.case import Case, Settings, from_marker
+from kernelpin.session.evidence import Evidence
+from kernelpin.session.judgement import Judgement, judgement_of, skipped_without_gpu
+from kernelpin.session.rounds import Judged, Session, commit_of, differences_of
+
+__all__ = [
+    "Case",
+    "Evidence",
+    "Judged",
+    "Judgement",
+    "Session",
+    "Settings",
+    "commit_of",
+    "differences_of",
+    "from_marker",
+    "judgement_of",
+    "skipped_without_gpu",
+]

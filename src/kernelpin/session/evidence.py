@@ -1,0 +1,271 @@
+"""One test's results as they come in, and the verdict they allow."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kernelpin.baselines import (
+    MIN_PROCESSES,
+    BaselineError,
+    Found,
+    Incomparable,
+    Missing,
+    Store,
+)
+from kernelpin.machine import Gpu
+from kernelpin.session.case import Case, Settings
+from kernelpin.stopwatch import KernelFigure, Samples
+from kernelpin.verdict import (
+    MIN_CONFIRM,
+    MIN_SCREEN_BASELINE,
+    STORED,
+    STORED_SAME_CARD,
+    Outcome,
+    Rule,
+    Verdict,
+    judge,
+    judge_counts,
+    judge_reference,
+    needs_more,
+)
+from kernelpin.workers import WorkerResult
+
+# A ratio's bound is a promise, no measurement: there is nothing around it to allow for.
+_BOUND = 1e-9
+# A block measured while something else used the GPU is tried again, so often.
+_ATTEMPTS = 3
+
+
+class Evidence:
+    """Gathers a test's results and judges them against its baseline.
+
+    `error` says why there is no verdict although the test ran: a failed body, a refused limit, a
+    damaged baseline file. `ending` is the result that ended the test otherwise (skip, xfail).
+    """
+
+    def __init__(self, case: Case, store: Store, settings: Settings) -> None:
+        self.case = case
+        self.screened: list[WorkerResult] = []
+        self.fresh: list[WorkerResult] = []
+        self.ending: WorkerResult | None = None
+        self.error: str | None = None
+        self.verdict: Verdict | None = None
+        self.baseline: Found | Missing | Incomparable | None = None
+        self._store = store
+        self._settings = settings
+
+    # -- what came in --------------------------------------------------------------------------
+
+    def add(self, results: list[WorkerResult]) -> None:
+        """Take in one result a process; the first that is no measurement ends the test."""
+        for result in results:
+            if result.outcome != "passed":
+                self.ending = self.ending or result
+            elif result.samples is None:
+                self.error = "the test passed, and measured nothing: call stopwatch(...) in it"
+            elif self.verdict is None:
+                self.screened.append(result)
+            else:
+                self.fresh.append(result)
+
+    @property
+    def results(self) -> list[WorkerResult]:
+        """Every result with figures, in time order."""
+        return [*self.screened, *self.fresh]
+
+    @property
+    def was_measured(self) -> bool:
+        """Whether any process said what became of the test."""
+        return bool(self.results) or self.ending is not None or self.error is not None
+
+    @property
+    def first(self) -> Samples | None:
+        """What the first process measured."""
+        return self.results[0].samples if self.results else None
+
+    @property
+    def gpu(self) -> Gpu | None:
+        return next((r.gpu for r in self.results if r.gpu is not None), None)
+
+    @property
+    def usable(self) -> list[Samples]:
+        """The samples that count: none that something else disturbed.
+
+        A suspect was chosen for its slow first figure, which therefore says nothing more: once it
+        is measured in fresh processes, they alone count.
+        """
+        chosen = self.fresh if self.fresh and len(self.screened) < MIN_CONFIRM else self.results
+        return [r.samples for r in chosen if r.samples is not None and r.samples.reason is None]
+
+    @property
+    def figures(self) -> list[float]:
+        return [samples.figure for samples in self.usable]
+
+    @property
+    def kernels(self) -> tuple[KernelFigure, ...] | None:
+        """The kernels as last listed."""
+        listed = [r.samples.kernels for r in self.results if r.samples and r.samples.kernels]
+        return listed[-1] if listed else None
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """What of the machine is not as it was when the baseline was recorded."""
+        return self.baseline.changes if isinstance(self.baseline, Found) else ()
+
+    @property
+    def metric(self) -> str | None:
+        return None if self.first is None else self.first.metric
+
+    # -- judging -------------------------------------------------------------------------------
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule of the stored baseline with the test's own limit; ValueError where refused."""
+        found = self.baseline
+        if not isinstance(found, Found):
+            return None
+        rule = STORED_SAME_CARD if found.same_card else STORED
+        limit = self.case.limit if self.case.limit is not None else found.entry.limit
+        return rule if limit is None else rule.with_limit(limit, found.entry.spread)
+
+    def judge(self, *, final: bool = False) -> None:
+        """Set `verdict` from what is there; `final`: nothing more will come."""
+        if self.ending is not None or self.error is not None:
+            self.verdict = None
+            return
+        if not self.results:
+            self.verdict = Verdict(Outcome.UNCLEAR, "the budget ended before it was measured")
+            return
+        try:
+            self.verdict = self._judged(final)
+        except (ValueError, BaselineError) as error:
+            self.error, self.verdict = str(error), None
+
+    def _judged(self, final: bool) -> Verdict:
+        first = self.first
+        assert first is not None
+        if first.metric == "host_ratio":
+            return self._judged_ratio(final)
+        gpu = self.gpu
+        if gpu is None:
+            return Verdict(Outcome.NO_BASELINE, "no GPU: baselines are kept for each kind of GPU")
+        if self.baseline is None:
+            self.baseline = self._store.lookup(
+                gpu,
+                self.case.nodeid,
+                first.metric,  # type: ignore[arg-type]  # decoded as text, checked by the store
+                input=first.input or None,
+                l2=first.l2,
+                method=first.method,
+            )
+        found = self.baseline
+        if isinstance(found, Missing):
+            return Verdict(Outcome.NO_BASELINE, found.reason)
+        if isinstance(found, Incomparable):
+            return Verdict(Outcome.INCOMPARABLE, found.reason)
+        if not self.usable:
+            return self._disturbed(final)
+        if first.metric == "counts":
+            return judge_counts(dict(found.counts or {}), dict(self.usable[-1].counts or {}))
+        if found.is_reference:
+            band = found.entry.band
+            assert band is not None
+            return judge_reference(found.entry.median, band, self.figures, final=final)
+        rule = self.rule
+        assert rule is not None
+        if len(self.figures) == 1 and len(found.processes) < MIN_SCREEN_BASELINE:
+            return Verdict(
+                Outcome.UNCLEAR,
+                f"one process against a baseline of {len(found.processes)} decides nothing",
+                baseline=found.entry.median,
+                now=self.figures[0],
+                n_baseline=len(found.processes),
+                n_now=1,
+                rule=rule,
+                decided=final,
+            )
+        verdict = judge(found.processes, self.figures, rule, final=final)
+        capped = sum(samples.power_capped for samples in self.usable) > len(self.usable) / 2
+        if verdict.outcome is Outcome.SLOWER and capped and not found.entry.power_capped:
+            reason = f"{verdict.reason}; but the power cap held the clock back, and did not before"
+            return dataclasses.replace(verdict, outcome=Outcome.UNCLEAR, reason=reason)
+        return verdict
+
+    def _judged_ratio(self, final: bool) -> Verdict:
+        result = self.results[-1]
+        if not self.usable:
+            return self._disturbed(final)
+        figures = self.figures
+        now = sorted(figures)[len(figures) // 2]
+        if result.below is None and result.above is None:
+            return Verdict(Outcome.SAME, "a ratio without a bound is reported", now=now)
+        if result.below is not None:
+            verdict = judge_reference(result.below, _BOUND, figures, final=final)
+            bound, word = result.below, "below"
+        else:
+            assert result.above is not None
+            inverse = [1 / figure for figure in figures]
+            verdict = judge_reference(1 / result.above, _BOUND, inverse, final=final)
+            bound, word = result.above, "above"
+        holds = verdict.outcome in (Outcome.SAME, Outcome.FASTER)
+        outcome = Outcome.SAME if holds else verdict.outcome
+        reason = f"{now:.3f} ×, to be {word} {bound:g}"
+        if outcome is Outcome.UNCLEAR:
+            reason += f": {len(figures)} processes do not decide"
+        return dataclasses.replace(
+            verdict, outcome=outcome, reason=reason, now=now, baseline=None, now_interval=None
+        )
+
+    def _disturbed(self, final: bool) -> Verdict:
+        reasons = [r.samples.reason for r in self.results if r.samples and r.samples.reason]
+        enough = final or len(reasons) >= _ATTEMPTS
+        return Verdict(Outcome.UNCLEAR, reasons[-1] or "disturbed", decided=enough)
+
+    # -- what is still to be measured ------------------------------------------------------------
+
+    @property
+    def listed_kernels_needed(self) -> bool:
+        """Whether the next process should list the kernels too."""
+        return self.kernels is None and self.metric == "device_us"
+
+    def wants_to_decide(self) -> int:
+        """How many more processes to measure before the next verdict; 0: this one stands."""
+        verdict = self.verdict
+        if verdict is None or verdict.decided or not self.results:
+            return 0
+        if not self.usable:
+            return 1
+        if len(self.screened) < MIN_CONFIRM and not self.fresh:
+            return MIN_CONFIRM
+        missing = MIN_CONFIRM - len(self.figures)
+        return missing if missing > 0 else needs_more(verdict)
+
+    def wants_to_record(self) -> int:
+        """How many more processes a baseline of these figures needs."""
+        if not self.is_to_be_recorded or self.metric in ("counts", "host_ratio", None):
+            return 0
+        if len(self.results) - len(self.usable) >= len(self.usable) + _ATTEMPTS:
+            return 0  # a GPU that is never left alone is not waited for
+        return max(0, max(MIN_PROCESSES, self._settings.processes) - len(self.recorded))
+
+    @property
+    def is_to_be_recorded(self) -> bool:
+        """Whether this run makes a baseline of the figures, stored or proposed."""
+        verdict = self.verdict
+        if verdict is None or self.gpu is None or self.metric == "host_ratio":
+            return False
+        new = verdict.outcome is Outcome.NO_BASELINE
+        failed = new or verdict.outcome in (Outcome.SLOWER, Outcome.INCOMPARABLE)
+        match self._settings.update:
+            case "all":
+                return True
+            case "failed":
+                return failed
+            case "new":
+                return new
+        return self._settings.proposed is not None and failed
+
+    @property
+    def recorded(self) -> list[Samples]:
+        """The samples a baseline would be made of: every undisturbed process."""
+        return [r.samples for r in self.results if r.samples and r.samples.reason is None]

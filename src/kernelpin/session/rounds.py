@@ -1,0 +1,230 @@
+"""The measuring rounds of a session: screen, measure suspects again, judge, propose."""
+
+from __future__ import annotations
+
+import datetime
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelpin.baselines import BaselineError, Measurement, Proposal, Store, accept
+from kernelpin.report import Difference
+from kernelpin.session.case import Case, Settings
+from kernelpin.session.evidence import Evidence
+from kernelpin.session.judgement import Judgement, judgement_of
+from kernelpin.verdict import Outcome, too_many_unclear
+from kernelpin.workers import Budget, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What measuring came to: a judgement a test, and what concerns all of them.
+
+    `proposed`: baselines lie in the report's folder; `recorded`: entries that were stored;
+    `changes`: how this machine differs from the one that recorded, once a test.
+    """
+
+    judgements: dict[str, Judgement]
+    gpu: str | None = None
+    slug: str | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+    changes: tuple[str, ...] = ()
+    proposed: int = 0
+    recorded: int = 0
+    unclear: str | None = None
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+class Session:
+    """Measures the tests of a run and judges each; nothing here knows pytest or a GPU."""
+
+    def __init__(self, settings: Settings, source: Source, budget: Budget) -> None:
+        self.settings = settings
+        self.source = source
+        self.budget = budget
+        self.store = Store(settings.baselines)
+        self._warnings: list[str] = []
+
+    def judge(self, cases: Sequence[Case]) -> Judged:
+        """Screen all in as many processes as asked for, then go on with what does not decide."""
+        tests = {case.nodeid: Evidence(case, self.store, self.settings) for case in cases}
+        self._measure(tests.values(), self.settings.processes, "measuring")
+        for test in tests.values():
+            if not test.was_measured and self.budget.left > 0:
+                test.error = "no measuring process said anything of this test"
+        if self.settings.update != "all":
+            self._decide(tests.values())
+        self._record_more(tests.values())
+        for test in tests.values():
+            test.judge(final=True)
+        return self._told(list(tests.values()))
+
+    # -- rounds --------------------------------------------------------------------------------
+
+    def _measure(self, tests: Iterable[Evidence], processes: int, what: str) -> None:
+        """Measure each test in that many processes, and judge it by what is there then."""
+        wanted = list(tests)
+        by_id = {test.case.nodeid: test for test in wanted}
+        kernels = any(test.listed_kernels_needed for test in wanted if test.results)
+        for number in range(processes):
+            if self.budget.left <= 0:
+                break
+            results = self.source.measure(list(by_id), kernels=kernels and number == 0, what=what)
+            for nodeid, found in results.items():
+                by_id[nodeid].add(found)
+        for test in wanted:
+            test.judge()
+
+    def _decide(self, tests: Iterable[Evidence]) -> None:
+        """Measure suspects in fresh processes until they are decided or the budget ends."""
+        while self.budget.left > 0:
+            suspects = [test for test in tests if test.wants_to_decide()]
+            if not suspects:
+                return
+            before = sum(len(test.results) for test in suspects)
+            fewest = min(test.wants_to_decide() for test in suspects)
+            self._measure(suspects, fewest, "measuring again")
+            if sum(len(test.results) for test in suspects) == before:
+                return  # a process that yields nothing will yield nothing again
+
+    def _record_more(self, tests: Iterable[Evidence]) -> None:
+        """Measure what a baseline is made of in as many processes as one needs."""
+        while self.budget.left > 0:
+            short = [test for test in tests if test.wants_to_record()]
+            if not short:
+                return
+            before = sum(len(test.results) for test in short)
+            self._measure(short, min(test.wants_to_record() for test in short), "recording")
+            if sum(len(test.results) for test in short) == before:
+                return
+
+    # -- what comes of it ------------------------------------------------------------------------
+
+    def _told(self, tests: list[Evidence]) -> Judged:
+        verdicts = [test.verdict for test in tests if test.verdict is not None]
+        judged = [v for v in verdicts if v.outcome is not Outcome.NO_BASELINE]
+        unclear = too_many_unclear(judged) if self.settings.ci and judged else None
+        recorded = self._update(tests)
+        proposed = self._propose(tests)
+        told_without = False
+        judgements: dict[str, Judgement] = {}
+        for test in tests:
+            judgement = judgement_of(
+                test,
+                self.settings,
+                unclear=unclear,
+                refused=recorded.get(test.case.nodeid),
+                recorded=test.case.nodeid in recorded,
+                brief=told_without,
+            )
+            told_without = told_without or judgement.tells_how_to_record
+            judgements[test.case.nodeid] = judgement
+        gpu = next((test.gpu for test in tests if test.gpu is not None), None)
+        environment: list[tuple[str, str | None]] = []
+        if gpu is not None:
+            environment = [
+                ("driver", gpu.driver),
+                ("CUDA", gpu.cuda),
+                ("torch", gpu.torch),
+                ("triton", gpu.triton),
+            ]
+        return Judged(
+            judgements=judgements,
+            gpu=None if gpu is None else gpu.name,
+            slug=None if gpu is None else gpu.slug,
+            environment=tuple((name, value) for name, value in environment if value),
+            changes=tuple(change for test in tests for change in test.changes),
+            proposed=proposed,
+            recorded=sum(why is None for why in recorded.values()),
+            unclear=unclear,
+            warnings=tuple(self._warnings),
+            seconds=self.budget.used,
+        )
+
+    def _update(self, tests: Iterable[Evidence]) -> dict[str, str | None]:
+        """Store what was to be recorded; why not, a test, or None where it was."""
+        if self.settings.update == "none":
+            return {}
+        proposals = self._proposals(tests)
+        told: dict[str, str | None] = {}
+        for proposal in proposals:
+            told[proposal.measurement.test_id] = None
+        try:
+            done = accept(
+                self.store,
+                self.store.proposed(proposals).values(),
+                reason=self.settings.reason or f"--kernelpin-update={self.settings.update}",
+            )
+        except (BaselineError, OSError) as error:
+            return dict.fromkeys(told, str(error))
+        told.update({refusal.test_id: refusal.why for refusal in done.refusals})
+        return told
+
+    def _propose(self, tests: Iterable[Evidence]) -> int:
+        """Write the baselines as they would be beside the report; how many files."""
+        folder = self.settings.proposed
+        if folder is None:
+            return 0
+        proposals = self._proposals(tests)
+        try:
+            return self.store.write_proposed(folder, proposals) if proposals else 0
+        except (BaselineError, OSError) as error:
+            self._warnings.append(f"nothing is proposed: {error}")
+            return 0
+
+    def _proposals(self, tests: Iterable[Evidence]) -> list[Proposal]:
+        wanted = [test for test in tests if test.recorded and test.is_to_be_recorded]
+        if not wanted:
+            return []
+        date = datetime.datetime.now(datetime.UTC).date().isoformat()
+        commit = commit_of(self.settings.rootdir)
+        return [
+            Proposal(
+                Measurement(
+                    test_id=test.case.nodeid,
+                    gpu=test.gpu,  # type: ignore[arg-type]  # none without a GPU is to be recorded
+                    samples=test.recorded,
+                    date=date,
+                    commit=commit,
+                    kernels=test.kernels,
+                    work=test.case.work,
+                ),
+                verdict="RECORDED" if self.settings.update != "none" else _name(test),
+                reason=test.verdict.reason if test.verdict else None,
+                mode="add" if self.settings.add else "replace",
+            )
+            for test in wanted
+        ]
+
+
+def differences_of(changes: Sequence[str]) -> tuple[Difference, ...]:
+    """What `torch 2.11.0 → 2.13.0` says, each once, with how many tests it concerns."""
+    told: list[Difference] = []
+    for change, tests in Counter(changes).items():
+        before, _, now = change.partition(" → ")
+        what, _, was = before.rpartition(" ")
+        told.append(Difference(what, was, now, tests))
+    return tuple(told)
+
+
+def _name(test: Evidence) -> str:
+    return "" if test.verdict is None else test.verdict.outcome.name
+
+
+def commit_of(folder: Path) -> str | None:
+    """The commit checked out there, short; None where there is no git or no repository."""
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "--short=7", "HEAD"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None

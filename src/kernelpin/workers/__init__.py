@@ -1,0 +1,24 @@
+"""Fresh measuring processes: started, fed, bounded, and what they measured collected."""
+
+from __future__ import annotations
+
+from kernelpin.workers.fleet import Budget, Fleet, Progress, Replay, Results, Source
+from kernelpin.workers.journal import Journal
+from kernelpin.workers.launch import Launch, environment, forwarded
+from kernelpin.workers.result import WorkerResult, encode, read_recorded
+
+__all__ = [
+    "Budget",
+    "Fleet",
+    "Journal",
+    "Launch",
+    "Progress",
+    "Replay",
+    "Results",
+    "Source",
+    "WorkerResult",
+    "encode",
+    "environment",
+    "forwarded",
+    "read_recorded",
+]

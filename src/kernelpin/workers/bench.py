@@ -1,0 +1,227 @@
+"""Inside a worker: the pytest plugin that runs the ordered tests and writes what they measure."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import Timeout
+
+from kernelpin.machine import current_gpu, device_lock
+from kernelpin.stopwatch import Samples, Stopwatch, fresh_compiler
+from kernelpin.workers.result import Event, Order, WorkerResult, decode, encode
+from kernelpin.workers.watch import Deferred, Phase, Watch
+
+_ONE_TEST_S = 60.0
+_SIGN_OF_LIFE_S = 2.0
+
+
+class Bench:
+    """Runs the tests in two passes: all timing first, then whatever needs the profiler.
+
+    A process that has profiled is slower for good at launching small kernels, so that nothing may
+    be timed after the first trace was taken.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.order = decode(file.read_bytes(), Order)
+        self.phase = Phase.TIME
+        self.watch: Watch | None = None
+        self._out = open(self.order.results, "ab", buffering=0)  # noqa: SIM115 - the process's own
+        self._parent = os.getppid()
+        self._reports: list[pytest.TestReport] = []
+        self._body_passed = False
+        self._was_deferred = False
+        self._earlier: dict[str, Samples] = {}
+        self._started = time.monotonic()
+        self._output_file = Path(self.order.output)
+        self._output_start = 0
+
+    def new_watch(self, item: pytest.Item) -> Watch:
+        """The stopwatch of the test that runs now."""
+        left = self.order.budget_s - (time.monotonic() - self._started)
+        stopwatch = Stopwatch(budget_s=max(1.0, min(_ONE_TEST_S, left)))
+        self.watch = Watch(self.phase, stopwatch, self._earlier.get(item.nodeid))
+        return self.watch
+
+    # -- hooks ---------------------------------------------------------------------------------
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.showfspath = False
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Keep what was ordered, in that order, whatever other plugins selected."""
+        found = {item.nodeid: item for item in session.items}
+        session.items[:] = [found[id_] for id_ in self.order.nodeids if id_ in found]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._say(Event("ready"))
+        items = list(session.items)
+        found = {item.nodeid for item in items}
+        for nodeid in self.order.nodeids:
+            if nodeid not in found:
+                self._say_missing(nodeid)
+        with self._gpu_to_itself():
+            deferred = self._run(items)
+            self.phase = Phase.PROFILE
+            self._run(deferred)
+            if self.order.kernels:
+                self._run([item for item in items if item.nodeid in self._earlier])
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Iterator[None]:
+        if call.when == "call":
+            # An xfail that passes is reported failed; here only the body counts.
+            self._body_passed = call.excinfo is None
+        if call.excinfo is not None and isinstance(call.excinfo.value, Deferred):
+            self._was_deferred = True
+        return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self) -> tuple[str, str, str]:
+        """Keep the terminal's own letters and summary out of what the tests write."""
+        return "", "", ""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        self._output_start = self._where_output_ends()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._reports.append(report)
+
+    # -- one pass ------------------------------------------------------------------------------
+
+    def _run(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        """Run each; those that asked for the profiler too early come back."""
+        deferred: list[pytest.Item] = []
+        for index, item in enumerate(items):
+            if os.getppid() != self._parent:
+                raise pytest.exit.Exception("the session that ordered these measurements is gone")
+            nextitem = items[index + 1] if index + 1 < len(items) else None
+            self._reports, self.watch = [], None
+            self._body_passed = self._was_deferred = False
+            self._say(Event("start", item.nodeid))
+            started = time.monotonic()
+            _prepare()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+            if self._was_deferred:
+                deferred.append(item)
+                self._say(Event("deferred", item.nodeid))
+            elif item.nodeid in self._earlier:
+                kernels = None if self.watch is None else self.watch.kernels
+                self._say(Event("kernels", item.nodeid, kernels=kernels))
+            else:
+                result = self._result(item, time.monotonic() - started)
+                self._say(Event("result", item.nodeid, result=result))
+            gc.collect()
+        return deferred
+
+    def _result(self, item: pytest.Item, duration: float) -> WorkerResult:
+        watch = self.watch
+        samples = watch.samples if watch is not None else None
+        if samples is not None and self.phase is Phase.TIME:
+            self._earlier[item.nodeid] = samples
+        outcome, report = self._outcome()
+        told = {} if report is None else _told(report, outcome)
+        return WorkerResult(
+            nodeid=item.nodeid,
+            outcome=outcome,
+            output=self._output() if outcome == "failed" else "",
+            samples=samples,
+            below=watch.below if watch is not None else None,
+            above=watch.above if watch is not None else None,
+            gpu=watch.gpu if watch is not None else None,
+            duration=duration,
+            **told,
+        )
+
+    def _outcome(self) -> tuple[str, pytest.TestReport | None]:
+        for report in self._reports:
+            if report.when == "call" and self._body_passed:
+                continue
+            if report.skipped:
+                return ("xfailed" if hasattr(report, "wasxfail") else "skipped"), report
+            if report.failed:
+                return "failed", report
+        return "passed", None
+
+    def _say_missing(self, nodeid: str) -> None:
+        message = "the measuring process did not collect this test"
+        found = f"{message}: its node id must be the same in every process\n{self._output()}"
+        self._say(Event("result", nodeid, WorkerResult(nodeid, "failed", message, found)))
+
+    def _say(self, event: Event) -> None:
+        self._out.write(encode(event) + b"\n")
+
+    # -- the machine ---------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _gpu_to_itself(self) -> Iterator[None]:
+        """Wait until no other measuring process of this user is at work on the GPU."""
+        gpu = current_gpu()
+        if gpu is None:
+            yield
+            return
+        lock = device_lock(gpu.uuid)
+        while True:
+            try:
+                lock.acquire(timeout=_SIGN_OF_LIFE_S)
+                break
+            except Timeout:
+                self._say(Event("waiting", text="another session measures on this GPU"))
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _where_output_ends(self) -> int:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return self._output_file.stat().st_size if self._output_file.exists() else 0
+
+    def _output(self) -> str:
+        """What the test wrote, its last 16 kB."""
+        end = self._where_output_ends()
+        if not end:
+            return ""
+        with self._output_file.open("rb") as file:
+            file.seek(max(self._output_start, end - 16_384))
+            return file.read().decode(errors="replace").strip()
+
+
+def _told(report: pytest.TestReport, outcome: str) -> dict[str, Any]:
+    """What a report says of why the test did not pass: message, longrepr, path, line."""
+    told: dict[str, Any] = {"longrepr": report.longreprtext, "message": ""}
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if isinstance(report.longrepr, tuple):
+        path, told["line"], told["message"] = report.longrepr
+        told["path"] = str(path)
+    elif crash is not None:
+        told |= {"path": str(crash.path), "line": crash.lineno, "message": crash.message}
+    if outcome == "xfailed":
+        told["message"] = report.wasxfail
+    if report.when != "call" and outcome == "failed":
+        told["longrepr"] = f"in the test's {report.when}:\n{told['longrepr']}"
+    return told
+
+
+def _prepare() -> None:
+    """Give each test the same start: seeded, and no code compiled for another shape."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(0)
+        fresh_compiler()

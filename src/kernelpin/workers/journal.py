@@ -1,0 +1,77 @@
+"""What was measured before an interruption, so that recording can go on from there."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernelpin.machine import Gpu
+from kernelpin.workers.fleet import Results, Source
+from kernelpin.workers.result import WorkerResult, encode, read_recorded
+
+
+class Journal:
+    """A source that notes every process as it finishes, and gives again what was noted before.
+
+    Only measurements are noted: a test that failed or skipped runs again. What another GPU or
+    another torch measured is not given again (`gpu`: this one).
+    """
+
+    def __init__(self, source: Source, path: Path, gpu: Gpu | None = None) -> None:
+        self.source = source
+        self.path = path
+        self._noted: dict[str, deque[WorkerResult]] = defaultdict(deque)
+        if path.exists():
+            for nodeid, results in self._readable().items():
+                self._noted[nodeid].extend(r for r in results if gpu is None or r.gpu == gpu)
+
+    @property
+    def processes(self) -> int:
+        """The most finished processes that any test has left to give."""
+        return max((len(results) for results in self._noted.values()), default=0)
+
+    def measure(
+        self,
+        nodeids: Sequence[str],
+        *,
+        processes: int = 1,
+        kernels: bool = False,
+        what: str = "measuring",
+    ) -> Results:
+        """See `Source`; a process is measured for the tests that have none noted."""
+        gathered: Results = defaultdict(list)
+        for number in range(processes):
+            waiting: list[str] = []
+            for nodeid in nodeids:
+                if self._noted[nodeid]:
+                    gathered[nodeid].append(self._noted[nodeid].popleft())
+                else:
+                    waiting.append(nodeid)
+            if not waiting:
+                continue
+            told = f"{what}, process {number + 1} of {processes}" if processes > 1 else what
+            for nodeid, results in self.source.measure(waiting, kernels=kernels, what=told).items():
+                gathered[nodeid] += results
+                self._note(results)
+        return dict(gathered)
+
+    def _note(self, results: Sequence[WorkerResult]) -> None:
+        measured = [r for r in results if r.outcome == "passed" and r.samples is not None]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            for result in measured:
+                file.write(encode(result) + b"\n")
+
+    def _readable(self) -> dict[str, list[WorkerResult]]:
+        """What was noted; a last line that was cut off counts for nothing."""
+        try:
+            return read_recorded(self.path)
+        except ValueError:
+            content = self.path.read_bytes()
+            self.path.write_bytes(content[: content.rfind(b"\n", 0, len(content) - 1) + 1])
+        try:
+            return read_recorded(self.path)
+        except ValueError:
+            self.path.unlink()
+            return {}
