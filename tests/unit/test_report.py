@@ -221,6 +221,18 @@ def test_the_worse_of_two_slowdowns_comes_first():
     assert "worse" in table_rows(write_summary(Report(rows=tuple(rows))))[0][0]
 
 
+def test_a_failure_comes_before_what_passed_however_bad():
+    rows = (Row("passed", "unclear"), Row("failed", "no_baseline", failed=True))
+    assert "failed" in table_rows(write_summary(Report(rows=rows)))[0][0]
+
+
+def test_ten_failures_are_told_in_full_and_the_rest_counted():
+    rows = tuple(Row(f"t{n}", "error", failed=True, message=f"told {n}") for n in range(12))
+    summary = write_summary(Report(rows=rows))
+    assert summary.count("told ") == 10
+    assert "2 more failures: see report.json." in summary
+
+
 def test_differences_of_the_environment_are_named():
     assert "- torch: <code>2.11.0</code> → <code>2.13.0</code> (48 tests)" in write_summary(SESSION)
 
@@ -270,6 +282,19 @@ def test_the_kernel_that_got_slower_is_told_where_no_kernel_is_new():
         kernels_now=(Kernel("a_kernel", 1, 10.1), Kernel("b_kernel", 1, 14.0)),
     )
     assert "<code>b_kernel</code> 10.00 µs → 14.00 µs |" in write_summary(Report(rows=(row,)))
+
+
+def test_a_kernel_that_runs_more_often_is_told_once():
+    row = Row(
+        "t",
+        "slower",
+        kernels_before=(Kernel("a_kernel", 1, 10.0), Kernel("gone_kernel", 2)),
+        kernels_now=(Kernel("a_kernel", 3, 14.0),),
+    )
+    cell = table_rows(write_summary(Report(rows=(row,))))[0][5]
+    assert cell.strip() == (
+        "**gone** <code>gone_kernel</code> × 2<br><code>a_kernel</code> × 1 → × 3"
+    )
 
 
 def test_two_kernels_of_one_short_name_are_told_in_full():
@@ -402,7 +427,14 @@ def test_a_text_that_turns_around_the_reading_direction_is_defused():
 
 def test_nobody_is_mentioned():
     summary = write_summary(Report(problems=("ask @someone",)))
-    assert "@" not in summary
+    assert "ask &#64;&#8288;someone" in summary
+
+
+@pytest.mark.parametrize("name", ["[a](b)", "![a](b)", "[a][b]", "<http://b>", "http://b www.b.c"])
+def test_a_name_is_no_link_and_no_image(name):
+    parser = pytest.importorskip("markdown_it").MarkdownIt("gfm-like", {"linkify": False})
+    html = parser.render(write_summary(Report(rows=(Row(name, "slower"),), problems=(name,))))
+    assert not re.search("<(a|img)", html)
 
 
 # Size.
