@@ -249,6 +249,7 @@ class Gate:
         if report is None or terminalreporter.verbosity < -1:
             return
         from kernelpin.report import headline
+        from kernelpin.session import shown
 
         terminalreporter.section("kernelpin")
         for row in report.rows:
@@ -261,7 +262,7 @@ class Gate:
         terminalreporter.write_line(headline(report))
         folder = report_folder(self.config)
         if folder is not None:
-            terminalreporter.write_line(f"report: {folder}")
+            terminalreporter.write_line(f"report: {shown(folder)}")
         if report.proposed is not None:
             terminalreporter.write_line(
                 f"proposed baselines: kernelpin baselines accept {report.proposed}"
@@ -278,7 +279,9 @@ def asks_for_gpu(expression: str) -> bool:
 def _proposed(folder: Path | None, judged: Judged | None) -> str | None:
     if folder is None or judged is None or not judged.proposed:
         return None
-    return str(folder / "proposed")
+    from kernelpin.session import shown
+
+    return shown(folder / "proposed")
 
 
 def _orphaned(orphans: list[str]) -> str:

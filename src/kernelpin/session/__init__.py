@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelpin.session.case import Case, Settings, from_marker
 from kernelpin.session.evidence import Evidence
 from kernelpin.session.judgement import Judgement, judgement_of, skipped_without_gpu
+from kernelpin.session.message import shown
 from kernelpin.session.rounds import Judged, Session, commit_of, differences_of
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "differences_of",
     "from_marker",
     "judgement_of",
+    "shown",
     "skipped_without_gpu",
 ]

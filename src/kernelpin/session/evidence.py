@@ -99,7 +99,7 @@ class Evidence:
 
     @property
     def figures(self) -> list[float]:
-        return [samples.figure for samples in self.usable]
+        return [samples.figure for samples in self.usable if samples.values]
 
     @property
     def kernels(self) -> tuple[KernelFigure, ...] | None:

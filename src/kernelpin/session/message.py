@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 from statistics import median
 
 from kernelpin.baselines import Found, KernelEntry
@@ -15,7 +17,7 @@ from kernelpin.session.evidence import Evidence
 from kernelpin.stopwatch import KernelFigure
 from kernelpin.verdict import Outcome, Verdict
 
-_LABEL = 12
+_LABEL = 13
 _KERNELS = 6
 
 
@@ -63,6 +65,13 @@ def skip(test: Evidence, verdict: Verdict) -> str:
 
 def record_command(test: Evidence) -> str:
     return f"kernelpin record -- {shlex.quote(test.case.nodeid)}"
+
+
+def shown(path: Path) -> str:
+    """A path as the user would type it here."""
+    with contextlib.suppress(ValueError):
+        return path.relative_to(Path.cwd()).as_posix()
+    return str(path)
 
 
 def machine_notes(test: Evidence) -> tuple[str, ...]:
@@ -161,7 +170,7 @@ def _next(test: Evidence, verdict: Verdict, settings: Settings) -> Iterable[str]
     elif proposed is not None:
         reason = ' --reason "…"' if verdict.outcome is Outcome.SLOWER else ""
         label = "if intended" if verdict.outcome is Outcome.SLOWER else "to record"
-        yield _labelled(label, f"kernelpin baselines accept {shlex.quote(str(proposed))}{reason}")
+        yield _labelled(label, f"kernelpin baselines accept {shlex.quote(shown(proposed))}{reason}")
     else:
         label = "if intended" if verdict.outcome is Outcome.SLOWER else "to record"
         yield _labelled(label, record_command(test))

@@ -1,0 +1,228 @@
+"""Each verdict is the outcome of the test itself, on a workstation and where CI is set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from conftest import GPU, STATE, KernelEntry, KernelFigure, figures, text_of
+
+from kernelpin.baselines import Entry
+
+
+@pytest.fixture
+def timed(project):
+    """A project with one timing test and a baseline of 41.2 µs."""
+    project.timing_tests("test_flash")
+    project.baseline("test_flash", figures(41.2))
+    return project
+
+
+@pytest.mark.parametrize("ci", [False, True])
+def test_same_passes(timed, ci):
+    timed.measured("test_flash", 41.3)
+    timed.run(ci=ci).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("ci", [False, True])
+def test_faster_passes_and_says_so(timed, ci):
+    timed.measured("test_flash", 30.0)
+    result = timed.run(ci=ci)
+    result.assert_outcomes(passed=1)
+    assert "faster: test_speed.py::test_flash" in text_of(result)
+
+
+@pytest.mark.parametrize("ci", [False, True])
+def test_slower_in_fresh_processes_fails(timed, ci):
+    timed.measured("test_flash", *figures(47.9, 5, seed=1))
+    result = timed.run(ci=ci)
+    result.assert_outcomes(failed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["*FAILED test_speed.py::test_flash - slower than the baseline: 4*µs, was 4*µs*"]
+    )
+
+
+@pytest.mark.parametrize("ci", [False, True])
+def test_one_slow_process_is_measured_again_and_then_forgotten(timed, ci):
+    timed.measured("test_flash", 47.9, *figures(41.2, 4, seed=1))
+    timed.run(ci=ci).assert_outcomes(passed=1)
+
+
+def test_two_modes_do_not_decide_and_pass_on_a_workstation(timed):
+    timed.measured("test_flash", *([47.9, 41.2] * 8))
+    result = timed.run()
+    result.assert_outcomes(passed=1)
+    assert "unclear: test_speed.py::test_flash" in text_of(result)
+
+
+def test_unclear_beyond_the_limit_fails_in_ci(timed):
+    timed.measured("test_flash", *([49.9, 41.2] * 8))
+    result = timed.run(ci=True)
+    result.assert_outcomes(failed=1)
+    assert "unclear" in text_of(result)
+
+
+def test_more_than_a_fifth_unclear_fails_them_in_ci(project):
+    names = [f"test_{letter}" for letter in "abcd"]
+    project.timing_tests(*names)
+    for name in names:
+        project.baseline(name, figures(41.2))
+        project.measured(name, *(([44.5, 39.0] * 8) if name == "test_a" else [41.2]))
+    result = project.run(ci=True)
+    result.assert_outcomes(passed=3, failed=1)
+    assert "1 of 4 timings are unclear" in text_of(result)
+
+
+def test_a_fifth_unclear_is_allowed(project):
+    names = [f"test_{letter}" for letter in "abcde"]
+    project.timing_tests(*names)
+    for name in names:
+        project.baseline(name, figures(41.2))
+        project.measured(name, *(([44.5, 39.0] * 8) if name == "test_a" else [41.2]))
+    project.run(ci=True).assert_outcomes(passed=5)
+
+
+def test_all_unclear_is_red_in_ci(timed):
+    timed.measured("test_flash", 41.2, reason="thermal slowdown (SM 1200 MHz)")
+    result = timed.run(ci=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "thermal slowdown" in text_of(result)
+
+
+def test_a_disturbed_process_is_measured_again(timed):
+    stranger = "another process on the GPU (pid 7)"
+    timed.measured("test_flash", 60.0, reason=stranger)
+    timed.measured("test_flash", *figures(41.2, 4, seed=1))
+    timed.run(ci=True).assert_outcomes(passed=1)
+
+
+def test_without_a_baseline_it_skips_with_the_command_that_records_one(project):
+    project.timing_tests("test_flash", "test_new")
+    project.baseline("test_flash", figures(41.2))
+    project.measured("test_flash", 41.2)
+    project.measured("test_new", 12.0)
+    result = project.run("-rs")
+    result.assert_outcomes(passed=1, skipped=1)
+    assert "kernelpin record -- test_speed.py::test_new" in text_of(result)
+
+
+def test_without_a_baseline_it_fails_in_ci(project):
+    project.timing_tests("test_flash", "test_new")
+    project.baseline("test_flash", figures(41.2))
+    project.measured("test_flash", 41.2)
+    project.measured("test_new", 12.0)
+    result = project.run(ci=True)
+    result.assert_outcomes(passed=1, failed=1)
+    assert "no baseline: no baseline for this test on NVIDIA H200" in text_of(result)
+
+
+def test_a_gpu_without_any_baseline_is_told_once_in_ci(project):
+    project.timing_tests("test_a", "test_b")
+    for name in ("test_a", "test_b"):
+        project.measured(name, 12.0)
+    result = project.run(ci=True)
+    result.assert_outcomes(failed=2)
+    assert text_of(result).count("to record:") == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"memory_bytes": 141_000_000_000},
+        {"mig": "1g.18gb"},
+    ],
+)
+def test_another_memory_or_slice_is_incomparable(timed, other):
+    gpu = replace(GPU, **other)
+    timed.measured("test_flash", 41.2, gpu=gpu)
+    result = timed.run("-rs")
+    result.assert_outcomes(skipped=1)
+    assert "the baseline is of something else" in text_of(result)
+    timed.run(ci=True).assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize("other", [{"metric": "kernel_us"}, {"input": "bf16[1,1]"}, {"l2": "cold"}])
+def test_another_metric_or_input_is_incomparable(timed, other):
+    timed.measured("test_flash", 41.2, **other)
+    timed.run().assert_outcomes(skipped=1)
+    timed.run(ci=True).assert_outcomes(failed=1)
+
+
+def test_other_counts_fail_and_say_which(project):
+    project.timing_tests("test_counts")
+    project.baseline(
+        "test_counts",
+        (),
+        metric="counts",
+        method="profiler",
+        input=None,
+        l2=None,
+        counts={"2.11": {"kernels": 5, "launches": 5}},
+    )
+    project.counted("test_counts", kernels=6, launches=5)
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*- counts differ from the baseline: kernels 5 → 6"])
+    project.forget()
+    project.counted("test_counts", kernels=5, launches=5)
+    project.run(ci=True).assert_outcomes(passed=1)
+
+
+def test_a_published_reference_allows_its_band(project):
+    project.timing_tests("test_kernel")
+    project.entry(
+        "test_kernel",
+        Entry(metric="kernel_us", source="published", median=190.0, cite="the paper", band=0.2),
+    )
+    project.measured("test_kernel", 220.0, metric="kernel_us", method="profiler")
+    project.run(ci=True).assert_outcomes(passed=1)
+    project.forget()
+    project.measured("test_kernel", *figures(240.0, 5), metric="kernel_us", method="profiler")
+    result = project.run(ci=True)
+    result.assert_outcomes(failed=1)
+    assert "slower than the published reference" in text_of(result)
+    assert "the paper" in text_of(result)
+
+
+def test_another_card_of_the_name_has_the_wider_limit(timed, slower_card):
+    timed.measured("test_flash", *figures(43.0, 8, seed=2))
+    timed.run().assert_outcomes(failed=1)
+    timed.forget()
+    timed.measured("test_flash", *figures(43.0, 8, seed=2), gpu=slower_card)
+    timed.run().assert_outcomes(passed=1)
+
+
+def test_a_power_cap_that_the_baseline_did_not_have_is_not_called_slower(timed):
+    capped = (replace(STATE, power_cap=True, sm_clock_mhz=1500),)
+    timed.measured("test_flash", *figures(47.9, 5, seed=1), state=capped)
+    result = timed.run()
+    result.assert_outcomes(passed=1)
+    assert "power cap" in text_of(result)
+    timed.run(ci=True).assert_outcomes(failed=1)
+
+
+def test_the_message_says_what_was_found_and_what_to_do(project):
+    project.timing_tests("test_flash", marks=('kernelpin(because="attention is one kernel")',))
+    project.baseline(
+        "test_flash",
+        figures(41.2),
+        kernels=(KernelEntry(name="flash_fwd_kernel", count=1, median_us=38.9),),
+    )
+    new = (
+        KernelFigure("flash_fwd_kernel", 1, 39.0),
+        KernelFigure("void at::native::vectorized_elementwise_kernel<4, X>(int)", 1, 6.5),
+    )
+    project.measured(
+        "test_flash", *figures(47.9, 5, seed=1), kernels=new, gpu=replace(GPU, torch="2.13.0")
+    )
+    result = project.run("--kernelpin-report=report")
+    message = text_of(result)
+    assert "E  slower than the baseline: " in message
+    assert "2026-08-14  3f9c1ab" in message
+    assert "← new" in message
+    assert "SM 1980 MHz (baseline 1980), no throttling; torch 2.11.0+cu130 → 2.13.0" in message
+    assert "because:     attention is one kernel" in message
+    assert 'kernelpin baselines accept report/proposed --reason "…"' in message
+    assert "Traceback" not in message
+    assert "plugin/timings.py" not in message
