@@ -26,7 +26,6 @@ def gpu(monkeypatch):
         lambda device, pool: sim.pools_ended.append(pool),
         raising=False,
     )
-    monkeypatch.setattr(cuda.machine, "learn_own_pid", lambda: None)
     monkeypatch.setattr(cuda.machine, "observe", lambda own: State(sm_clock_mhz=1980))
     monkeypatch.setattr(cuda.CudaBench, "now", lambda bench: sim.host_us / 1e6)
 

@@ -153,6 +153,9 @@ def observe(own: Collection[int] | None = None) -> State:
 
 def learn_own_pid() -> None:
     """Learn which of NVML's pids is ours, where a container renumbers; before any measuring."""
+    import torch
+
+    torch.zeros(1, device="cuda")  # NVML lists a process once it has a context
     kin.learn_own_pid(current_card().processes)
 
 

@@ -58,15 +58,15 @@ def join_session(environ: MutableMapping[str, str] | None = None) -> None:
 def learn_own_pid(processes: Callable[[], Mapping[int, int | None]]) -> None:
     """Find this process's number in NVML's list where that list does not hold its pid.
 
-    `processes` gives the list: pid → bytes. Needs a CUDA context and allocates for a moment, so it
-    belongs before measuring, never into it.
+    `processes` gives the list: pid → bytes. Needs this process to be on the GPU, and allocates for
+    a moment, so it belongs before measuring, never into it.
     """
     reported = processes()
     if not reported or os.getpid() in reported or _learnt & reported.keys():
         return
     pid = pid_by_memory(processes, _allocated)
     if pid is None and len(reported) == 1:
-        (pid,) = reported  # we have a context, so the only process there is us
+        (pid,) = reported  # we are on the GPU, so the only process there is us
     if pid is not None:
         _learnt.add(pid)
 

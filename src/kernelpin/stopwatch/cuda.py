@@ -32,7 +32,6 @@ class CudaBench:
     def __init__(self) -> None:
         import torch
 
-        machine.learn_own_pid()
         self._own = machine.own_pids()
         self.stream = torch.cuda.Stream()
         self._cycles_per_ms = self._measure_spin()
@@ -84,7 +83,7 @@ class CudaBench:
         if self._flush_buffer is None:
             properties = torch.cuda.get_device_properties(torch.cuda.current_device())
             size = max(2 * getattr(properties, "L2_cache_size", 0), FLUSH_AT_LEAST)
-            self._flush_buffer = torch.rand(size // 4, device="cuda")
+            self._flush_buffer = torch.arange(size // 4, device="cuda", dtype=torch.float32)
         self._flush_buffer.sum()
 
     def _measure_spin(self) -> float:

@@ -54,11 +54,14 @@ class EventsWork:
         return EventsPlay(self._bench, self._call, calls, self._feed, self._cold)
 
     def _find_feed(self) -> Feed | None:
+        import torch
+
         started = time.perf_counter()
-        for _ in range(8):
-            if self._cold:
-                self._bench.flush()
-            self._call()
+        with torch.cuda.stream(self._bench.stream):
+            for _ in range(8):
+                if self._cold:
+                    self._bench.flush()
+                self._call()
         per_call_ms = 1000 * (time.perf_counter() - started) / 8
 
         def is_fed(feed: Feed) -> bool:

@@ -117,7 +117,7 @@ def measure(work: Work, bench: Bench, plan: Plan) -> Taken:
         readings, states, reason = take(play, bench, plan, deadline)
     finally:
         play.close()
-    note = None if steady else f"not steady after {WARM_MAX} warm samples"
+    note = None if steady else "the warm-up did not become steady"
     return Taken(readings, play.calls, states, reason, note)
 
 

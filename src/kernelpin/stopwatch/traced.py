@@ -5,18 +5,17 @@ Each is a figure of every step, and steps that differ are an error: there is no 
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from statistics import median
 
-from kernelpin.kernel_name import FAMILIES, in_family
+from kernelpin.kernel_name import FAMILIES, decode_kernel_name, in_family
 from kernelpin.stopwatch.samples import KernelFigure, MeasureError
 from kernelpin.trace import Kernel, Step, Trace
 
-WAITS = frozenset(
-    f"{api}{what}Synchronize" for api in ("cuda", "hip") for what in ("Device", "Stream", "Event")
-) | {"cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize"}
-
-_FAMILIES = frozenset(FAMILIES) | {"triton"}
+_WAIT = re.compile(
+    r"(cuda|cu|hip)((Device|Ctx|Stream|Event)Synchronize(_\w+)?|Memcpy(?!Peer)(?!\w*Async)\w*)"
+)
 
 
 def counts_of(trace: Trace, label: str) -> dict[str, int]:
@@ -50,7 +49,7 @@ def _counts_of_step(step: Step, label: str) -> dict[str, int]:
     waits = [
         wait
         for wait in step.calls()
-        if wait.name in WAITS and call.start_ns <= wait.start_ns < call.end_ns
+        if _WAIT.fullmatch(wait.name) and call.start_ns <= wait.start_ns < call.end_ns
     ]
     return {
         "kernels": len(kernels),
@@ -101,12 +100,14 @@ def kernel_figures(trace: Trace) -> tuple[KernelFigure, ...]:
 
 
 def _picks(name: str, kernel: Kernel) -> bool:
-    if name in _FAMILIES:
+    if name in FAMILIES:
         return in_family(kernel.family, name)
     return fnmatchcase(kernel.name, name)
 
 
 def _none_picked(step: Step, name: str, nth: int | None, found: int) -> str:
-    ran = "\n".join(f"  {kernel.family:20} {kernel.name}" for kernel in step.kernels)
+    ran = "\n".join(
+        f"  {kernel.family:18} {decode_kernel_name(kernel.name).short}" for kernel in step.kernels
+    )
     wanted = f"a kernel {name!r}" if nth is None else f"kernel {nth} of those {name!r} picks"
     return f"expected {wanted} in each call, found {found}; the call ran\n{ran or '  nothing'}"

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kernelpin.machine import State, observe, why_no_gpu
+from kernelpin.machine import State, learn_own_pid, observe, why_no_gpu
 from kernelpin.stopwatch import host, traced
 from kernelpin.stopwatch.compiler import compilations, no_silent_eager
 from kernelpin.stopwatch.inputs import describe_inputs
 from kernelpin.stopwatch.samples import KernelFigure, MeasureError, Samples
 from kernelpin.stopwatch.sampling import Bench, Plan, measure
+from kernelpin.trace import Trace
 
 LABEL = "kernelpin"
 
@@ -82,7 +83,7 @@ class Stopwatch:
             call()
             compiled = compilations()
             peak = _peak_bytes(call)
-            trace = _capture(call, steps=3)
+            trace = _capture(fn, args, steps=3)
             recompiles = compilations() - compiled
         counts = traced.counts_of(trace, LABEL)
         counts |= {"recompiles": recompiles, "peak_bytes": peak}
@@ -115,7 +116,7 @@ class Stopwatch:
         with no_silent_eager():
             _busy(call)
             before = observe()
-            trace = _capture(call, steps=steps)
+            trace = _capture(fn, args, steps=steps)
             after = observe()
         return Samples(
             metric="kernel_us",
@@ -132,7 +133,7 @@ class Stopwatch:
     def kernels(self, fn: Callable[..., Any], *args: Any) -> tuple[KernelFigure, ...]:
         """Return the kernels of one call of `fn(*args)`, so that a figure can be explained."""
         _need_gpu("trace on")
-        return traced.kernel_figures(_capture(partial(fn, *args), steps=3))
+        return traced.kernel_figures(_capture(fn, args, steps=3))
 
     def ratio(self, a: Callable[..., Any], b: Callable[..., Any], *args: Any) -> Samples:
         """Return the host time of `a(*args)` over that of `b(*args)`, interleaved.
@@ -144,6 +145,7 @@ class Stopwatch:
         if not why_no_gpu():
             import torch
 
+            learn_own_pid()
             synchronize = torch.cuda.synchronize
             states = (observe(),)
         with no_silent_eager():
@@ -179,12 +181,13 @@ def _need_gpu(purpose: str) -> None:
             f"no GPU to {purpose}: {why}. "
             "mark the test `gpu` to skip it here; stopwatch.ratio works without one"
         )
+    learn_own_pid()
 
 
-def _capture(call: Callable[[], object], steps: int) -> Any:
+def _capture(fn: Callable[..., Any], args: tuple[Any, ...], steps: int) -> Trace:
     from kernelpin import profiling
 
-    return profiling.capture(call, steps=steps, label=LABEL)
+    return profiling.capture(fn, *args, steps=steps, label=LABEL)
 
 
 def _busy(call: Callable[[], object], seconds: float = 0.3) -> None:
