@@ -256,9 +256,10 @@ def test_offsets_are_those_of_the_file_as_it_is():
     [
         ("a\nb", "a\nb", "a control character"),
         ("a\x00b", "a\0b", "a control character"),
-        (r"C:\new\qt", "C:\new\\qt", "a backslash that escapes nothing"),
-        (r"C:\dir" + "\\", "C:\\dir\\", "a backslash that escapes nothing"),
-        (r"\u12", "\\u12", "a backslash that escapes nothing"),
+        (r"C:\new\qt", "C:\new\\qt", "a bad escape"),
+        (r"C:\dir" + "\\", "C:\\dir\\", "a bad escape"),
+        (r"\u12", "\\u12", "a bad escape"),
+        (r"\ud83d\n\ude00\ud83d\ude00", "\ufffd\n\ufffd😀", "a bad escape"),
         ('{"device": "cpu"}(12): run', '{"device": "cpu"}(12): run', "quotes inside a string"),
         ('"', '"', "quotes inside a string"),
         ('a" b', 'a" b', "quotes inside a string"),
@@ -315,7 +316,8 @@ def test_nul_bytes_behind_the_end_are_skipped():
     [
         (3, {"args": {"correlation": "7", "stream": 7, "device": 0}}, None),
         (3, {"args": {"correlation": 7, "stream": "7", "device": "0"}}, None),
-        (3, {"pid": [1], "tid": {}}, None),
+        (3, {"pid": [1]}, r"1 event\(s\) with an odd pid, the first: event 3: \[1\]"),
+        (3, {"tid": {}}, r"1 event\(s\) with an odd tid, the first: event 3: \{\}"),
         (0, {"dur": "40"}, None),
         (1, {"ts": "11"}, None),
         (2, {"args": {"correlation": 7, "stream": [7]}}, r"1 event\(s\) whose args have a wrong"
@@ -359,6 +361,7 @@ def test_records_that_cannot_be_read_make_the_trace_incomplete(index, fields, to
         (0, {"cat": None}, "1 event(s) of the unknown category '', left out, the first: aten::li"),
         (0, {"cat": "cpu_oq"}, "1 event(s) of the unknown category 'cpu_oq', left out, the first"),
         (0, {"name": None}, "1 event(s) without a name, the first: counted under ''"),
+        (1, {"tid": None}, "1 event(s) without a thread, though others have one, the first: aten:"),
         (0, {"dur": None}, "1 event(s) without a usable duration, taken as 0, the first: aten::l"),
         (3, {"dur": 1e18}, "1 event(s) without a usable duration, taken as 0, the first: gemm: d"),
         (3, {"args": {}}, "1 GPU record(s) without a correlation id, the first: gemm"),

@@ -64,10 +64,10 @@ def assemble(
     if "" in names:
         count = sum(x == "" for events in (ops, calls, gpu) for x in events.name)
         notes.add("event(s) without a name", "counted under ''", count=count)
-    ops.thread = _threads(op_events)
+    ops.thread = _threads(op_events, notes)
     ops.annotation = bytearray([OPS[event.cat] for event in op_events])
     ops.args = [event.args for event in op_events]
-    calls.thread = _threads(call_events)
+    calls.thread = _threads(call_events, notes)
     calls.correlation = _correlations(_args(call_events, notes), calls, notes, "runtime call(s)")
     gpu_args = _args(gpu_events, notes)
     gpu.correlation = _correlations(gpu_args, gpu, notes, "GPU record(s)")
@@ -101,8 +101,16 @@ def _note_categories(categories: list[str], complete: list[Any], notes: Notes) -
         notes.add(what, first, count=counts[category])
 
 
-def _threads(events: list[Any]) -> list[Any]:
-    return [(event.pid, event.tid) for event in events]
+def _threads(events: list[Any], notes: Notes) -> list[Any]:
+    threads = [(event.pid, event.tid) for event in events]
+    distinct = set(threads)
+    without = [x for x in distinct if None in x]
+    # Where none has a number, there is one thread.
+    if without and len(distinct) > 1:
+        first = events[threads.index(without[0])].name
+        count = sum(map(threads.count, without))
+        notes.add("event(s) without a thread, though others have one", first, count=count)
+    return threads
 
 
 def _args(events: list[Any], notes: Notes) -> list[Args]:
@@ -121,8 +129,8 @@ def _coerced(event: Any, notes: Notes) -> Args:
     found = plain(event.args)
     if not isinstance(found, dict):
         return Args()
-    usable = {key: value for key, value in found.items() if isinstance(value, int | str)}
-    return Args(usable.get("correlation"), usable.get("stream"), usable.get("device"))
+    usable = (found.get(key) for key in ("correlation", "stream", "device"))
+    return Args(*(x if type(x) in (int, str) else None for x in usable))
 
 
 def _correlations(args: list[Args], events: Events, notes: Notes, what: str) -> list[Correlation]:

@@ -139,16 +139,16 @@ def _coerce(index: int, raw: msgspec.Raw, notes: Notes) -> CompleteAsText | None
     if not _is_object(args):
         notes.add("event(s) whose args are no object", f"{where}: {bytes(args)[:40]!r}")
         args = NO_ARGS
+    for key in ("pid", "tid"):
+        if type(value[key]) not in (int, str, type(None)):
+            notes.add(f"event(s) with an odd {key}", f"{where}: {value[key]!r}")
+            value[key] = str(value[key])
     return CompleteAsText(
         cat=value["cat"],
         name=value["name"],
         ts=fields.get("ts", NULL),
         dur=fields.get("dur", NULL),
-        pid=_key(value["pid"]),
-        tid=_key(value["tid"]),
+        pid=value["pid"],
+        tid=value["tid"],
         args=args,
     )
-
-
-def _key(value: Any) -> int | str | None:
-    return value if isinstance(value, int | str | None) else str(value)

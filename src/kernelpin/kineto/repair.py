@@ -22,7 +22,10 @@ _SOUND = re.compile(
     rb"""(?:
       [ \t\r\n{}\[\]:]++
     | ,(?![ \t\r\n]*+[\]}])
-    | "(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"(?=[ \t\r\n]*+(?:[:,}\]]|\Z))
+    | "(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u(?:
+          (?![dD][89a-fA-F])[0-9a-fA-F]{4}
+        | [dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}
+      )))*+"(?=[ \t\r\n]*+(?:[:,}\]]|\Z))
     | -?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][-+]?\d++)?(?![\w.+-])
     | (?:true|false|null)\b
     )*+""",
@@ -192,15 +195,17 @@ def _string_fault(content: bytes) -> str:
     return (
         "a control character"
         if any(byte < 0x20 for byte in content)
-        else "a backslash that escapes nothing"
+        else "a bad escape"
     )
 
 
 def _quoted(content: bytes) -> bytes:
     """A string's content as JSON, its own good escapes kept."""
     text = content.decode(errors="replace")
-    good = _ESCAPE.sub(_unescape, text)
-    return json.dumps(good).encode()
+    halves = _ESCAPE.sub(_unescape, text)
+    # Half a character is no text; two halves are one character.
+    whole = halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return json.dumps(whole).encode()
 
 
 def _unescape(match: re.Match[str]) -> str:

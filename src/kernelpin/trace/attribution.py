@@ -18,7 +18,7 @@ from typing import Any
 
 from kernelpin.trace.columns import NONE, Columns
 from kernelpin.trace.launches import find_launches, starts_work
-from kernelpin.trace.plausibility import implausible, negative
+from kernelpin.trace.plausibility import far_off, implausible, negative, nested_steps
 
 Correlation = int | str | None
 
@@ -57,7 +57,9 @@ def link(
     """
     columns = Columns()
     warnings, suspects = negative(ops, calls, gpu)
+    warnings += far_off(ops, calls)
     warnings += _build_tree(ops, calls, columns, rounding_ns, tie)
+    warnings += nested_steps(columns)
     warnings += _link_kernels(calls, gpu, columns, suspects)
     find_launches(columns)
     return columns, warnings

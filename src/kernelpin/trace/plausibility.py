@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kernelpin.trace.columns import NONE
+from kernelpin.trace.columns import NONE, Columns, is_step
 
 if TYPE_CHECKING:
     from kernelpin.trace.attribution import Events
@@ -18,6 +18,8 @@ LONGEST_WAIT_NS = 60 * 1_000_000_000
 # Long, and longer than nearly all others by this factor.
 LONG_NS = 1_000_000_000
 LONG_RATIO = 1000
+# No profile lasts as long; a time that far from the others is a wrong time.
+LONGEST_PROFILE_NS = 3600 * 1_000_000_000
 # One stream runs one kernel after another; Hopper's dependent launches overlap by microseconds.
 LONGEST_OVERLAP_NS = 1_000_000
 
@@ -38,6 +40,30 @@ def negative(ops: Events, calls: Events, gpu: Events) -> tuple[list[str], set[in
         if events is gpu:
             suspects.update(bad)
     return warnings, suspects
+
+
+def far_off(ops: Events, calls: Events) -> list[str]:
+    """What to tell of ops and calls that are hours from the others."""
+    starts = ops.start + calls.start
+    if max(starts, default=0) - min(starts, default=0) < LONGEST_PROFILE_NS:
+        return []
+    middle = sorted(starts)[len(starts) // 2]
+    far = [i for i, x in enumerate(starts) if abs(x - middle) >= LONGEST_PROFILE_NS]
+    names = ops.name + calls.name
+    return [
+        f"{len(far)} op(s) and runtime call(s) hours from the others, the first: "
+        f"{_short(names[far[0]])}"
+    ]
+
+
+def nested_steps(columns: Columns) -> list[str]:
+    """What to tell of steps that lie within another one."""
+    steps = {i for i, name in enumerate(columns.op_name) if is_step(name)}
+    nested = [i for i in steps if columns.op_parent[i] in steps]
+    if not nested:
+        return []
+    first = columns.op_name[min(nested)]
+    return [f"{len(nested)} step(s) within another step, the first: {first}"]
 
 
 def implausible(

@@ -322,7 +322,7 @@ def _decode(args: Any, event: View) -> dict[str, Any]:
     if not isinstance(args, dict):
         try:
             args = json.loads(bytes(args).decode(errors="replace"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise TraceError(
                 f"{event._trace.source}: the args of {event.name} cannot be read: {error}"
             ) from error
