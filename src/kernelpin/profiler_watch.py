@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,7 +62,11 @@ class ProfilerWatch:
         """What the owner does in here is done to its own session."""
         self._ours = True
         try:
-            yield
+            with warnings.catch_warnings():
+                # torch warns of what it does by design (it keeps the last cycle's events). As an
+                # error it would leave a session half prepared, which crashes on its way out.
+                warnings.simplefilter("ignore")
+                yield
         finally:
             self._ours = False
 
@@ -133,10 +138,10 @@ class ProfilerWatch:
 
 def _one_that_warms(profile: type) -> weakref.ref[Any] | None:
     """A profiler that was prepared, but not started, before there was a watch."""
-    known: Any
-    for known in gc.get_objects():
-        if type(known) is profile and known.entered and not known.profiling_start_time_ns:
-            return weakref.ref(known)
+    known: list[Any] = [each for each in gc.get_objects() if type(each) is profile]
+    for each in known:
+        if each.entered and not each.profiling_start_time_ns:
+            return weakref.ref(each)
     return None
 
 
