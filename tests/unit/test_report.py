@@ -50,7 +50,7 @@ SLOWER = Row(
 )
 OTHER_KERNELS = Row(
     "perf_tests/test_linear.py::test_bias_is_folded[bf16]",
-    "other_kernels",
+    "other kernels",
     failed=True,
     gpu="NVIDIA H200",
     file="perf_tests/test_linear.py",
@@ -141,9 +141,9 @@ def test_the_headline_names_each_gpu_the_cpu_and_what_was_skipped():
             same(1),
             same(2, gpu="NVIDIA A100"),
             Row("cpu", "same"),
-            Row("cpu2", "other_kernels", failed=True),
+            Row("cpu2", "other kernels", failed=True),
             Row("gpu", "skipped"),
-            recorded(1, "other_kernels"),
+            recorded(1, "other kernels"),
             recorded(2),
         )
     )
@@ -155,7 +155,7 @@ def test_the_headline_names_each_gpu_the_cpu_and_what_was_skipped():
 
 
 def test_every_outcome_of_a_verdict_is_known_here():
-    assert set(map(str, Outcome)) <= set(OUTCOMES)
+    assert {outcome.replace("_", " ") for outcome in Outcome} <= set(OUTCOMES)
 
 
 rows_of_any_kind = st.builds(
@@ -176,9 +176,7 @@ def test_the_numbers_of_the_headline_are_the_outcomes(rows):
     for part in sentence.split("; "):
         checks = re.fullmatch(r"(\d+) checks? on .*?(?: \((.*)\))?", part)
         inner = checks[2] or "" if checks else part.partition(" on ")[0]
-        named = {
-            word.replace(" ", "_"): int(n) for n, word in re.findall(r"(\d+) ([a-z ]+)", inner)
-        }
+        named = {word: int(number) for number, word in re.findall(r"(\d+) ([a-z ]+)", inner)}
         told.update(named)
         if checks:
             told["same"] += int(checks[1]) - sum(named.values())
@@ -222,7 +220,7 @@ def test_the_worse_of_two_slowdowns_comes_first():
 
 
 def test_a_failure_comes_before_what_passed_however_bad():
-    rows = (Row("passed", "unclear"), Row("failed", "no_baseline", failed=True))
+    rows = (Row("passed", "unclear"), Row("failed", "no baseline", failed=True))
     assert "failed" in table_rows(write_summary(Report(rows=rows)))[0][0]
 
 
@@ -260,7 +258,7 @@ def test_both_comparisons_are_told_where_there_is_a_base():
     )
     row = Row(
         SLOWER.nodeid,
-        "already_slower",
+        "already slower",
         metric="device_us",
         gpu="NVIDIA H200",
         baseline=41.2,
@@ -498,7 +496,7 @@ def test_the_json_names_its_schema_its_version_and_the_outcome_of_the_run():
     assert (document["schema"], document["version"]) == ("kernelpin-report", 1)
     assert document["failed"] is True
     assert document["headline"] == headline(SESSION)
-    assert document["counts"]["live"] == {"slower": 1, "other_kernels": 1, "same": 46, "unclear": 1}
+    assert document["counts"]["live"] == {"slower": 1, "other kernels": 1, "same": 46, "unclear": 1}
     assert document["counts"]["recorded"] == {"same": 80}
     assert document["environment"]["torch"] == "2.13.0"
 

@@ -16,7 +16,7 @@ LIMIT_BYTES = 900_000  # GitHub drops a step summary of more than 1 MiB altogeth
 _MESSAGES = 10  # failures told in full; the table has them all
 _OPEN = 3  # and those that need no click
 _NOTES = 20  # problems, warnings and differences told each
-_ACCEPTABLE = frozenset({"slower", "faster", "other_counts", "no_baseline", "incomparable"})
+_ACCEPTABLE = frozenset({"slower", "faster", "other counts", "no baseline", "incomparable"})
 
 
 def write_summary(report: Report, limit_bytes: int = LIMIT_BYTES) -> str:
@@ -130,7 +130,7 @@ def _accept(report: Report, news: Sequence[Row]) -> str:
             "**Intended?** Take the new figures in and commit them; that needs no GPU. "
             "(From CI: download the report first.)\n\n" + fenced(command) + "\n"
         )
-    if any(row.outcome == "other_kernels" for row in news):
+    if any(row.outcome == "other kernels" for row in news):
         text += (
             "**Other kernels on purpose?** Then change the claim in the test: "
             "it is not a figure that could be accepted.\n\n"

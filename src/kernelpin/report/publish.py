@@ -49,9 +49,11 @@ def annotations(report: Report, prefix: str = "") -> list[str]:
     """
     lines = [_command("", None, "kernelpin", problem) for problem in report.problems]
     for row in worst_first(row for row in report.rows if row.failed):
-        message = (row.message or row.reason or row.word).strip()
+        message = (row.message or row.reason or row.outcome).strip()
         file = f"{prefix}{row.file}" if row.file else ""
-        lines.append(_command(file, row.line, f"kernelpin: {row.word}", f"{row.nodeid}\n{message}"))
+        lines.append(
+            _command(file, row.line, f"kernelpin: {row.outcome}", f"{row.nodeid}\n{message}")
+        )
     rest = len(lines) - _ANNOTATIONS
     if rest <= 0:
         return lines

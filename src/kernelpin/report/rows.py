@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# What a check can come to: a verdict's outcomes, spelled as they are, and what checks without a
+# What a check can come to, as a reader reads it: a verdict's outcomes, and what checks without a
 # figure add. The order is that of the headline.
 OUTCOMES = (
     "error",
     "slower",
-    "other_kernels",
-    "other_counts",
-    "no_baseline",
+    "other kernels",
+    "other counts",
+    "no baseline",
     "incomparable",
-    "already_slower",
+    "already slower",
     "faster",
     "same",
     "unclear",
@@ -25,13 +25,13 @@ OUTCOMES = (
 # What a reader wants to see first, among failures and among the rest.
 _WORST = (
     "slower",
-    "other_kernels",
-    "other_counts",
+    "other kernels",
+    "other counts",
     "error",
     "unclear",
-    "no_baseline",
+    "no baseline",
     "incomparable",
-    "already_slower",
+    "already slower",
     "faster",
     "skipped",
     "same",
@@ -69,11 +69,6 @@ class Paired:
     kernels_base: tuple[Kernel, ...] | None = None
     kernels_head: tuple[Kernel, ...] | None = None
 
-    @property
-    def word(self) -> str:
-        """The outcome as a reader reads it: "other kernels"."""
-        return self.outcome.replace("_", " ")
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -89,14 +84,14 @@ class Difference:
 class Row:
     """One check and what it came to.
 
-    `outcome` is a verdict's, or "other_kernels" (a claim about a trace failed), "other_counts",
-    "error", "skipped"; a claim that holds is "same". `failed` is the test's own outcome, which
-    depends on `CI`. `source` is "live" or "recorded" (a trace from `fixtures/traces`); live
-    without `gpu` is the CPU. `baseline` and `now` are µs, or a ratio where `metric` is
-    "host_ratio", and None where it is "trace" or "counts"; `ratio` is now over baseline with its
-    95 % interval; `limit` and `detectable` are relative (0.05: 5 %). `file` is relative to pytest's
-    rootdir, `line` counts from 1. `reason` is one line; `message` is the whole failure, whose first
-    line stands alone.
+    `outcome` is a verdict's in words ("already slower"), or "other kernels" (a claim about a trace
+    failed), "other counts", "error", "skipped"; a claim that holds is "same". `failed` is the
+    test's own outcome, which depends on `CI`. `source` is "live" or "recorded" (a trace from
+    `fixtures/traces`); live without `gpu` is the CPU. `baseline` and `now` are µs, or a ratio where
+    `metric` is "host_ratio", and None where it is "trace" or "counts"; `ratio` is now over baseline
+    with its 95 % interval; `limit` and `detectable` are relative (0.05: 5 %). `file` is relative to
+    pytest's rootdir, `line` counts from 1. `reason` is one line; `message` is the whole failure,
+    whose first line stands alone.
     """
 
     nodeid: str
@@ -124,11 +119,6 @@ class Row:
     reference: str | None = None  # the source a published baseline cites
     trace: str | None = None  # where the failed check's trace was kept, relative to the report
     paired: Paired | None = None
-
-    @property
-    def word(self) -> str:
-        """The outcome as a reader reads it: "other kernels"."""
-        return self.outcome.replace("_", " ")
 
     @property
     def is_news(self) -> bool:
@@ -202,8 +192,7 @@ def headline(report: Report) -> str:
 
 
 def _outcomes(rows: list[Row]) -> str:
-    words = {str(row.outcome): row.word for row in rows}
-    return ", ".join(f"{count} {words[it]}" for it, count in outcome_counts(rows).items())
+    return ", ".join(f"{count} {outcome}" for outcome, count in outcome_counts(rows).items())
 
 
 def _checks(rows: list[Row], where: str) -> list[str]:

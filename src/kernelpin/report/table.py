@@ -64,7 +64,7 @@ def _changes(row: Row) -> str:
 
 
 def _verdict(row: Row) -> str:
-    word = in_text(row.word, 40)
+    word = in_text(row.outcome, 40)
     parts = [f"<strong>{word}</strong>" if row.failed else word]
     if row.is_news and row.source == "recorded":
         parts.append(f"on a recorded trace of {in_text(row.gpu or 'the CPU', 60)}")
@@ -80,14 +80,14 @@ def _verdict(row: Row) -> str:
 
 def _paired_verdict(paired: Paired) -> str:
     reason = f": {in_text(paired.reason, 200)}" if paired.reason else ""
-    return f"against {in_code(paired.ref, 60)}: {in_text(paired.word, 40)}{reason}"
+    return f"against {in_code(paired.ref, 60)}: {in_text(paired.outcome, 40)}{reason}"
 
 
 def _kernels(row: Row) -> str:
-    if row.outcome == "other_kernels" and row.message:
+    if row.outcome == "other kernels" and row.message:
         return in_text(row.message.strip().partition("\n")[0], 300)
     before, now = row.kernels_before, row.kernels_now
-    if row.outcome == "already_slower" and row.paired is not None:
+    if row.outcome == "already slower" and row.paired is not None:
         before, now = row.paired.kernels_base or before, row.paired.kernels_head or now
     if before is None or now is None:
         return "–"
