@@ -17,8 +17,13 @@ MAPS = sorted(BASELINES.glob("*/fold_map.json"))
 
 
 def holds(shape: folds.Shape, name: str) -> bool:
-    """The rule: a plain shape's bias folds; x that is no matrix in memory may be copied first."""
-    return not shape.plain or shape.form in ("transposed", "sliced") or folds.folds(name)
+    """The rule: where M, K and N exceed 1, a 16-bit bias folds, however x lies in memory.
+
+    fp32 is no part of it: for some shapes cuBLAS takes a kernel without epilogue on an H200
+    (`sgemm_largek…`), with kernels before and after it for beta and bias.
+    """
+    promised = shape.plain and shape.dtype != "fp32"
+    return not promised or folds.folds(name)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ COPIES = {"aten::copy_", "aten::clone", "aten::contiguous"}
 METADATA_OPS = {
     "t": lambda x: x.t() if x.dim() <= 2 else x,
     "transpose": lambda x: x.transpose(0, -1) if x.dim() else x,
-    "permute": lambda x: x.permute(*reversed(range(x.dim()))),
+    "permute": lambda x: x.permute(tuple(reversed(range(x.dim())))),
     "view": lambda x: x.view(x.shape),
     "as_strided": lambda x: x.as_strided(x.shape, x.stride()),
     "expand": lambda x: x.unsqueeze(0).expand(3, *x.shape),

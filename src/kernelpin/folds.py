@@ -59,7 +59,7 @@ class Shape:
 
     @property
     def plain(self) -> bool:
-        """Whether no dimension is 0 or 1: where the rule of `perf_tests` promises a folded bias."""
+        """Whether no dimension is 0 or 1."""
         return min(self.m, self.k, self.n) > 1
 
 
@@ -108,14 +108,28 @@ class FoldMap:
 
 
 def condition(shapes: Sequence[Shape]) -> str:
-    """Tell the range of each dimension, the dtypes and the forms that a class covers."""
-    spans = [
-        f"{label} {_span(sorted({getattr(s, field) for s in shapes}))}"
-        for label, field in (("M", "m"), ("K", "k"), ("N", "n"))
-    ]
-    dtypes = ", ".join(sorted({s.dtype for s in shapes}))
-    forms = ", ".join(sorted({s.form for s in shapes}))
-    return f"{', '.join(spans)}; {dtypes}; {forms}"
+    """Tell where a class was seen: a clause for each set of dimensions of 1 and form of x.
+
+    `K = 1, M 2–512, N 2–512 (12)` reads: twelve shapes have K = 1, M and N within these bounds.
+    """
+    groups: dict[tuple[str, ...], list[Shape]] = {}
+    for shape in shapes:
+        ones = [f"{label} = 1" for label, field in _DIMENSIONS if getattr(shape, field) == 1]
+        form = [] if shape.form == "contiguous" else [shape.form]
+        groups.setdefault((*ones, *form), []).append(shape)
+    clauses = []
+    for key, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        spans = [
+            f"{label} {_span(sorted({getattr(s, field) for s in group}))}"
+            for label, field in _DIMENSIONS
+            if f"{label} = 1" not in key
+        ]
+        dtypes = "/".join(sorted({s.dtype for s in group}))
+        clauses.append(f"{', '.join([*key, *spans])}, {dtypes} ({len(group)})")
+    return "; ".join(clauses)
+
+
+_DIMENSIONS = (("M", "m"), ("K", "k"), ("N", "n"))
 
 
 def _span(values: list[int]) -> str:
@@ -186,7 +200,9 @@ def draw(fold_map: FoldMap) -> list[str]:
     width = max((len(name) for name in fold_map.classes), default=0)
     for name, shapes in fold_map.classes.items():
         mark = "folds" if folds(name) else "NOT  "
-        lines.append(f"  {mark}  {name:<{width}}  {len(shapes):>4}  {condition(shapes)}")
+        clauses = condition(shapes).split("; ")
+        lines.append(f"  {mark}  {name:<{width}}  {len(shapes):>4}  {clauses[0]}")
+        lines += [f"         {'':<{width}}        {clause}" for clause in clauses[1:]]
         step = max(1, len(shapes) // EXAMPLES)
         examples = ", ".join(str(s) for s in shapes[::step][:EXAMPLES])
         lines.append(f"         {'':<{width}}        e.g. {examples}")
