@@ -53,8 +53,10 @@ class Project:
         for name in (*_CI, "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("COLUMNS", "200")
+        # Hypothesis' plugin is most of a process's start.
         pytester.makeini(
-            "[pytest]\nfilterwarnings = error\naddopts = --strict-markers -p no:cacheprovider\n"
+            "[pytest]\nfilterwarnings = error\n"
+            "addopts = --strict-markers --strict-config -p no:hypothesispytest\n"
         )
 
     def timing_tests(self, *names, file="test_speed.py", marks=()):

@@ -36,6 +36,7 @@ class Bench:
         self.watch: Watch | None = None
         self._out = open(self.order.results, "ab", buffering=0)  # noqa: SIM115 - the process's own
         self._parent = os.getppid()
+        self._uncollected: list[str] = []
         self._reports: list[pytest.TestReport] = []
         self._body_passed = False
         self._was_deferred = False
@@ -57,6 +58,10 @@ class Bench:
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             reporter.showfspath = False
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._uncollected.append(report.longreprtext)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -161,7 +166,8 @@ class Bench:
 
     def _say_missing(self, nodeid: str) -> None:
         message = "the measuring process did not collect this test"
-        found = f"{message}: its node id must be the same in every process\n{self._output()}"
+        why = self._uncollected or ["its node id must be the same in every process"]
+        found = "\n".join([message, *why])
         self._say(Event("result", nodeid, WorkerResult(nodeid, "failed", message, found)))
 
     def _say(self, event: Event) -> None:

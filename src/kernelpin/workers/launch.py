@@ -64,6 +64,7 @@ class Launch:
             config = ["-c", str(self.inifile)]
         # Whole files: which of their tests to run stands in the order, where no node id is too
         # odd or too long for a command line.
+        cacheless = any("no:cacheprovider" in argument for argument in self.arguments)
         files = dict.fromkeys(str(self.rootdir / nodeid.split("::")[0]) for nodeid in nodeids)
         return [
             *(self.python, *self.flags, "-m", "pytest"),
@@ -71,7 +72,7 @@ class Launch:
             *self.arguments,
             f"--rootdir={self.rootdir}",
             f"--basetemp={order.parent / 'tmp'}",
-            f"--override-ini=cache_dir={order.parent / 'cache'}",
+            *([] if cacheless else [f"--override-ini=cache_dir={order.parent / 'cache'}"]),
             "--override-ini=addopts=",
             # The worker's output is a file: a crash must not take what was captured with it.
             "--capture=no",

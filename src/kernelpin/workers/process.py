@@ -50,10 +50,11 @@ class Worker:
     def events(self, deadline: float, stall_s: float) -> Iterator[Event | None]:
         """Yield what the worker says, and None while it says nothing, until it ends.
 
-        `deadline` is on the monotonic clock, `stall_s` bounds the silence between two events.
+        `deadline` is on the monotonic clock, `stall_s` bounds the silence after the first event:
+        before it, a worker imports and collects, as long as the budget lasts.
         Raises TimeoutError past either; the caller ends the worker with `end`.
         """
-        heard = time.monotonic()
+        heard: float | None = None
         with self._results.open("rb") as results:
             while True:
                 running = self.process.poll() is None
@@ -65,7 +66,7 @@ class Worker:
                 now = time.monotonic()
                 if now > deadline:
                     raise TimeoutError("the budget is spent")
-                if now - heard > stall_s:
+                if heard is not None and now - heard > stall_s:
                     raise TimeoutError(f"no sign of life for {stall_s:.0f} s")
                 yield None
                 with contextlib.suppress(subprocess.TimeoutExpired):
