@@ -168,7 +168,7 @@ def _stored(store: Store) -> Entries:
 
 
 def _against_proposed(store: Store, path: Path) -> tuple[Entries, Entries, bool]:
-    from kernelpin.baselines.accept import pending_entries, read_proposed
+    from kernelpin.baselines.acceptance import pending_entries, read_proposed
 
     return _stored(store), pending_entries(read_proposed(path)), False
 
@@ -210,7 +210,7 @@ def _ids_of(name: str) -> frozenset[str]:
 
 def _accept(args: argparse.Namespace) -> int:
     from kernelpin.baselines import accept
-    from kernelpin.baselines.accept import read_proposed
+    from kernelpin.baselines.acceptance import read_proposed
 
     reason = (args.reason or "").strip() or None
     done = accept(_store(args), read_proposed(args.path), reason=reason)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,15 @@ def timed(test_id, median, verdict="SLOWER", processes=8, date="2026-11-30", mod
 def counted(date="2026-11-30", **counts):
     given = [Samples(metric="counts", values=(), method="profiler", counts=counts)] * 2
     return Proposal(Measurement(COUNTS, H200, given, date), "SLOWER")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def locks_of_their_own(tmp_path_factory):
+    """A lock lies in the temporary folder for good, and these tests make many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("locks")))
+        patch.setattr(tempfile, "tempdir", None)
+        yield
 
 
 @pytest.fixture

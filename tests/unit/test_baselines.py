@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 
 import msgspec
@@ -39,6 +40,15 @@ from kernelpin.baselines.text import encode, parse
 PUBLISHED = Entry(
     metric="kernel_us", source="published", median=190.0, cite="a blog", band=0.2, method="profiler"
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def locks_of_their_own(tmp_path_factory):
+    """A lock lies in the temporary folder for good, and these tests make many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("locks")))
+        patch.setattr(tempfile, "tempdir", None)
+        yield
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ from hypothesis.stateful import (
 
 from kernelpin.baselines import BaselineError, Store, accept, propose
 from kernelpin.baselines import store as store_module
-from kernelpin.baselines.accept import read_proposed
+from kernelpin.baselines.acceptance import read_proposed
 from kernelpin.baselines.text import encode, parse
 
 SAMPLE = encode(
@@ -60,6 +60,15 @@ SAMPLE = encode(
         }
     )
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def locks_of_their_own(tmp_path_factory):
+    """A lock lies in the temporary folder for good, and these tests make many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("locks")))
+        patch.setattr(tempfile, "tempdir", None)
+        yield
 
 
 def line_of(content, needle):
@@ -480,7 +489,7 @@ class TestWriters:
             import sys
             from pathlib import Path
             from kernelpin.baselines import Store, accept
-            from kernelpin.baselines.accept import read_proposed
+            from kernelpin.baselines.acceptance import read_proposed
             store = Store(sys.argv[1])
             for place in sys.argv[2:]:
                 assert accept(store, read_proposed(Path(place))).written, place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelpin.baselines.accept import Acceptance, Change, Refusal, accept
+from kernelpin.baselines.acceptance import Acceptance, Change, Refusal, accept
 from kernelpin.baselines.entry import (
     MIN_PROCESSES,
     SCHEMA,
