@@ -118,9 +118,16 @@ class ProfilerWatch:
             return f"a capture is running already, in {where} thread ({owner.name})"
         if self._profiler._is_profiler_enabled or torch.autograd._profiler_enabled():
             return "a torch profiler is recording already; stop it before the capture"
-        if self._warming is not None and self._warming() is not None:
+        if self._is_one_warming():
             return "a torch profiler is warming up already; stop it before the capture"
         return None
+
+    def _is_one_warming(self) -> bool:
+        if self._warming is None:
+            return False
+        if self._warming() is not None:
+            gc.collect()  # one that was forgotten is held by cycles of its own
+        return self._warming() is not None
 
     def _admit(self) -> None:
         owner, here = self._owner, threading.current_thread()

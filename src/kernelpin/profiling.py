@@ -109,13 +109,14 @@ def record(
         for _ in range(_ATTEMPTS):
             data = _profile(watching, fn, args, steps, label, record_shapes, cuda)
             trace = load_trace(data)
+            trace.source = f"capture of {_name(fn)}"
             lacks = missing(trace, steps=steps, label=label)
             if not lacks:
                 return Recording(trace, data)
     raise IncompleteCapture(
-        f"the trace of {_name(fn)} is not whole, {_ATTEMPTS} times over: {'; '.join(lacks)}; if the "
-        "function does something else from call to call, make its calls alike or warm it up for "
-        f"longer than warmup={warmup}",
+        f"the trace of {_name(fn)} is not whole, {_ATTEMPTS} times over: {'; '.join(lacks)}; if "
+        "the function does something else from call to call, make its calls alike, or warm it up "
+        f"for longer than warmup={warmup}",
         data,
     )
 

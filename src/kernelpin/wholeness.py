@@ -55,9 +55,9 @@ def _difference(names: Counter[str], typical: Counter[str]) -> str:
 
 
 def _listed(kernels: Counter[str]) -> list[str]:
+    most_first = sorted(kernels.items(), key=lambda item: (-item[1], item[0]))
     listed = [
-        f"{count} × {decode_kernel_name(name).short}"
-        for name, count in kernels.most_common(_MOST_NAMED)
+        f"{count} × {decode_kernel_name(name).short}" for name, count in most_first[:_MOST_NAMED]
     ]
     unlisted = len(kernels) - len(listed)
     return [*listed, f"{unlisted} more"] if unlisted > 0 else listed
