@@ -192,11 +192,7 @@ def _requote(data: bytes, begin: int, at: int) -> tuple[int, int, bytes] | None:
 
 
 def _string_fault(content: bytes) -> str:
-    return (
-        "a control character"
-        if any(byte < 0x20 for byte in content)
-        else "a bad escape"
-    )
+    return "a control character" if any(byte < 0x20 for byte in content) else "a bad escape"
 
 
 def _quoted(content: bytes) -> bytes:

@@ -18,6 +18,7 @@ from kernelpin.kineto.fields import (
     plain,
 )
 from kernelpin.kineto.notes import Notes
+from kernelpin.kineto.repair import mend
 from kernelpin.kineto.times import exact_times, times_from_text
 from kernelpin.trace import Trace, TraceError
 
@@ -61,7 +62,10 @@ def load_sound(name: str, data: bytes) -> Trace:
 
 def metadata(data: bytes) -> dict[str, Any]:
     """The top-level keys but traceEvents."""
-    keys = keys_decoder.decode(data)
+    try:
+        keys = keys_decoder.decode(data)
+    except msgspec.DecodeError:  # a key that is no UTF-8: decoding skips those it does not know
+        keys = keys_decoder.decode(mend(data).data)
     return {key: plain(value) for key, value in keys.items() if key != "traceEvents"}
 
 
