@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -526,6 +527,16 @@ class TestAcceptance:
         assert lookup(store).entry.median == 38.0
         assert lookup(store, test_id=OTHER).entry.median == 7.0
 
+    def test_of_one_that_contradicts_itself_does_not_stop_the_others(self, store):
+        torn = counted(kernels=5)[:1] + counted(kernels=6)[:1]
+        given = [proposal(torn), proposal(samples(*around(7.0)), test_id=OTHER)]
+        with pytest.raises(BaselineError, match="kernels is 5 in one process and 6"):
+            store.proposed(given)
+        refused = {}
+        accept(store, store.proposed(given, refused).values())
+        assert list(refused) == [TEST]
+        assert list(store.entries("nvidia-h200")) == [OTHER]
+
     def test_can_be_tried_without_writing(self, store):
         proposed = store.proposed([proposal(samples(*around(40.0)))]).values()
         done = accept(store, proposed, dry=True)
@@ -553,6 +564,30 @@ class TestOrphans:
         assert gone == ("perf_tests/test_else.py::test_x", OTHER)
         assert list(full.entries("nvidia-h200")) == [TEST]
         assert [path.name for path in full.files("nvidia-h200")] == ["test_timings.json"]
+
+
+def test_the_a100_has_the_published_figures_and_no_others():
+    root = Path(__file__).parents[2]
+    entries = Store(root / "baselines").entries("nvidia-a100-sxm4-80gb")
+    suite = (root / "perf_tests" / "test_kernel_times.py").read_text()
+    published = {
+        "geglu-mlp-gate": 190.0,
+        "geglu-mlp-up": 190.0,
+        "geglu-mlp-down": 170.0,
+        "geglu-mlp-inductor-fused": 89.4,
+        "geglu-mlp-liger": 92.8,
+        "matmul-4096": 580.0,
+        "copy-32mb": 33.0,
+    }
+    assert {test_id: entry.median for test_id, entry in entries.items()} == {
+        f"perf_tests/test_kernel_times.py::test_kernel_time[{name}]": us
+        for name, us in published.items()
+    }
+    for name, entry in zip(sorted(published), entries.values(), strict=True):
+        assert f'"{name}"' in suite
+        assert (entry.source, entry.metric, entry.band) == ("published", "kernel_us", 0.2)
+        assert "Profiling in PyTorch, part" in entry.cite
+        assert entry.note
 
 
 def test_the_store_and_its_command_import_neither_torch_nor_numpy():

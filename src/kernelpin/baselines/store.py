@@ -230,9 +230,13 @@ class Store:
                 removed += gone
         return tuple(sorted(removed))
 
-    def proposed(self, proposals: Iterable[Proposal]) -> dict[Path, File]:
+    def proposed(
+        self, proposals: Iterable[Proposal], refused: dict[str, str] | None = None
+    ) -> dict[Path, File]:
         """The files as they would be, by their place under the folder, measured entries `pending`.
 
+        A measurement that makes no entry (its processes contradict each other) is a BaselineError,
+        or, where `refused` is given, stands in it by test id and does not stop the others.
         A GPU that the stored file is not of (other memory, MIG slice) starts a file of its own,
         which `accept` refuses.
         """
@@ -246,8 +250,15 @@ class Store:
             if stored is not None and difference_of(stored.device, device_of(gpu)) is not None:
                 stored = None
             current = None if stored is None else stored.entries.get(test_id)
+            try:
+                entry = propose(current, measurement, proposal.mode)
+            except BaselineError as error:
+                if refused is None:
+                    raise
+                refused[test_id] = error.message
+                continue
             entry = msgspec.structs.replace(
-                propose(current, measurement, proposal.mode),
+                entry,
                 pending=Pending(
                     verdict=str(proposal.verdict),
                     mode=proposal.mode,
@@ -263,9 +274,14 @@ class Store:
             )
         return files
 
-    def write_proposed(self, out: str | os.PathLike[str], proposals: Iterable[Proposal]) -> int:
+    def write_proposed(
+        self,
+        out: str | os.PathLike[str],
+        proposals: Iterable[Proposal],
+        refused: dict[str, str] | None = None,
+    ) -> int:
         """Write `proposed` under the folder `out`; how many files that were."""
-        files = self.proposed(proposals)
+        files = self.proposed(proposals, refused)
         for place, file in files.items():
             replace_file(Path(out) / place, encode(file))
         return len(files)
