@@ -7,6 +7,7 @@ ended. A scenario is a function here; its docstring says what must hold.
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import os
 import signal
@@ -232,6 +233,8 @@ def a_profiler_that_warms_up_after_a_capture_is_refused():
 
 def a_profiler_that_warms_up_for_its_second_cycle_is_refused():
     works()
+    if "acc_events" not in inspect.signature(torch.profiler.profile).parameters:
+        return  # this torch makes another profiler for each cycle
     outer = scheduled(acc_events=True)
     outer.start()
     outer.step()
@@ -255,6 +258,8 @@ def a_profiler_that_only_waits_is_let_be():
 
 def a_profiler_forgotten_in_its_warm_up_does_no_harm():
     works()
+    if torch.torch_version.TorchVersion(torch.__version__) < "2.5":
+        return  # there nothing starts a profiler again, a capture neither
     outer = scheduled()
     outer.start()
     del outer
