@@ -56,16 +56,9 @@ def checked_names(names: Collection[str], what: str) -> tuple[str, ...]:
 
 def of_family(kernels: Iterable[Kernel], family: str | None) -> list[Kernel]:
     """The kernels of a family; memcpy and memset count only where `copy` or `fill` is asked for."""
-    return [
-        k
-        for k in kernels
-        if (k.category == "kernel" and family is None)
-        or (
-            family is not None
-            and in_family(k.family, family)
-            and (k.category == "kernel" or family in ("copy", "fill"))
-        )
-    ]  # fmt: skip
+    if family is None:
+        return [k for k in kernels if k.category == "kernel"]
+    return [k for k in kernels if in_family(k.family, family)]
 
 
 def is_allowed(kernel: Kernel, allowing: Collection[str]) -> bool:

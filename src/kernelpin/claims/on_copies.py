@@ -61,7 +61,7 @@ class CopyClaims(ClaimsBase):
 
         A wait for the whole device outside any op, as the profiler's own, does not count.
 
-        >>> expect(trace).under("forward").never_synchronizes()
+        >>> expect(trace).never_synchronizes(because="a wait empties the launch queue")
         """
         __tracebackhide__ = True
         self._subject.require_calls()
