@@ -295,6 +295,13 @@ def test_a_kernel_that_runs_more_often_is_told_once():
     )
 
 
+def test_a_failed_claim_says_what_it_found_and_where_once():
+    row = Row("t", "other kernels", failed=True, source="recorded", gpu="G", reason="expected 1")
+    cells = table_rows(write_summary(Report(rows=(row,))))[0]
+    assert cells[5].strip() == "expected 1"
+    assert cells[6].strip() == "<strong>other kernels</strong><br>on a recorded trace of G"
+
+
 def test_two_kernels_of_one_short_name_are_told_in_full():
     before = "void at::native::elementwise_kernel<128, 2, at::native::AddFunctor<float>>(int)"
     now = before.replace("128, 2", "128, 4")

@@ -67,8 +67,9 @@ def _verdict(row: Row) -> str:
     word = in_text(row.outcome, 40)
     parts = [f"<strong>{word}</strong>" if row.failed else word]
     if row.is_news and row.source == "recorded":
-        parts.append(f"on a recorded trace of {in_text(row.gpu or 'the CPU', 60)}")
-    if row.is_news and row.reason:
+        parts.append("on a recorded trace" + (f" of {in_text(row.gpu, 60)}" if row.gpu else ""))
+    # The kernels' cell says it already.
+    if row.is_news and row.reason and row.outcome != "other kernels":
         parts.append(in_text(row.reason, 200))
     seen = row.detectable
     if row.outcome in ("same", "unclear") and seen is not None and not _missing(seen):
@@ -84,8 +85,8 @@ def _paired_verdict(paired: Paired) -> str:
 
 
 def _kernels(row: Row) -> str:
-    if row.outcome == "other kernels" and row.message:
-        return in_text(row.message.strip().partition("\n")[0], 300)
+    if row.outcome == "other kernels":
+        return in_text(row.reason or (row.message or "–").strip().partition("\n")[0], 300)
     before, now = row.kernels_before, row.kernels_now
     if row.outcome == "already slower" and row.paired is not None:
         before, now = row.paired.kernels_base or before, row.paired.kernels_head or now
