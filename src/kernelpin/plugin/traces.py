@@ -80,10 +80,10 @@ class Traces:
     def _told(
         self, item: pytest.Item, report: Any, saved: list[Path], claim: bool
     ) -> dict[str, Any] | None:
-        kind = kind_of(item)
+        kind = kind_of(item) or ("trace" if claim else None)
         if kind is None:
             return None
-        told: dict[str, Any] = {"kind": kind, "row": None}
+        told: dict[str, Any] = {"kind": kind, "gpu": needs_gpu(item), "row": None}
         final = report.when == "call" or (report.when == "setup" and not report.passed)
         if not final and not report.failed:
             return told
@@ -131,6 +131,13 @@ def kind_of(item: pytest.Item) -> str | None:
     if item.get_closest_marker("kernelpin") or item.get_closest_marker("gpu"):
         return "gpu"
     return None
+
+
+def needs_gpu(item: pytest.Item) -> bool:
+    """Whether the test is one that a GPU runs: marked so, or timed and not for the CPU."""
+    if item.get_closest_marker("gpu") is not None:
+        return True
+    return measures(item) and item.get_closest_marker("cpu") is None
 
 
 def is_claim(error: BaseException | None) -> bool:
