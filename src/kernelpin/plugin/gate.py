@@ -32,6 +32,7 @@ class Gate:
         self.config = config
         self.timings = timings
         self.kinds: dict[str, str] = {}
+        self.on_gpu: set[str] = set()
         self.ran: set[str] = set()
         self.others: set[str] = set()
         self.skips: Counter[str] = Counter()
@@ -51,6 +52,8 @@ class Gate:
             self.others.add(report.nodeid)
             return
         self.kinds[report.nodeid] = told["kind"]
+        if told["gpu"] or (told["row"] is not None and told["row"]["gpu"] is not None):
+            self.on_gpu.add(report.nodeid)
         if told["row"] is not None:
             self.rows[report.nodeid] = told["row"]
         is_xfail = hasattr(report, "wasxfail")
@@ -111,10 +114,8 @@ class Gate:
     def _look_for_silence(self, judged: Judged | None) -> None:
         """Find what would leave a gate green that checked nothing."""
         asked = asks_for_gpu(self.config.getoption("markexpr", "") or "")
-        on_gpu = [id_ for id_, kind in self.kinds.items() if kind in ("stopwatch", "gpu")]
-        on_gpu += [id_ for id_ in self._live_on_gpu() if id_ not in on_gpu]
-        if self.config.getoption("--kernelpin-require-gpu") and not self.ran & set(on_gpu):
-            self.problems.append(f"no GPU test ran: {self._why_none(on_gpu)}")
+        if self.config.getoption("--kernelpin-require-gpu") and not self.ran & self.on_gpu:
+            self.problems.append(f"no GPU test ran: {self._why_none()}")
         ci = ci_variable()
         ours = self._ours(asked)
         if ci is not None and (ours or asked):
@@ -127,8 +128,9 @@ class Gate:
                 self.problems.append(
                     f"every kernelpin test was skipped, and nothing else ran: {self._reasons()}"
                 )
-            elif not self.problems and on_gpu and not self.ran & set(on_gpu) and self._has_gpu():
-                self.problems.append(f"every GPU test was skipped: {self._reasons()}")
+            elif not self.problems and ours & self.on_gpu and not self.ran & self.on_gpu:
+                if self._has_gpu():
+                    self.problems.append(f"every GPU test was skipped: {self._reasons()}")
         orphans = self._orphans(judged)
         if orphans and ci is not None:
             self.problems.append(_orphaned(orphans))
@@ -151,21 +153,18 @@ class Gate:
         self.others |= set(self.kinds)
         return set()
 
-    def _live_on_gpu(self) -> list[str]:
-        return [nodeid for nodeid, row in self.rows.items() if row["gpu"] is not None]
-
     def _has_gpu(self) -> bool:
         from kernelpin import machine
 
         return machine.gpu_present()
 
-    def _why_none(self, on_gpu: list[str]) -> str:
+    def _why_none(self) -> str:
         from kernelpin import machine
 
         why = machine.why_no_gpu()
         if why:
             return why
-        return f"all were skipped: {self._reasons()}" if on_gpu else "none was selected"
+        return f"all were skipped: {self._reasons()}" if self.on_gpu else "none was selected"
 
     def _reasons(self) -> str:
         told = [f"{reason} ({number})" for reason, number in self.skips.most_common(3)]

@@ -1,0 +1,46 @@
+"""Under pytest-xdist one process measures for all, and nothing passes that would not without."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import figures, text_of
+
+NAMES = [f"test_{letter}" for letter in "abcd"]
+
+
+@pytest.fixture
+def timed(project):
+    project.timing_tests(*NAMES, marks=("gpu",))
+    return project
+
+
+def test_one_process_measures_for_all_and_the_report_holds_every_test(timed):
+    for name in NAMES:
+        timed.baseline(name, figures(41.2))
+        # A second measuring of the same test would take the slower figures.
+        timed.measured(name, 41.2, *figures(60.0, 8))
+    result = timed.run("-n", "2", "--kernelpin-report=report", ci=True, subprocess=True)
+    result.assert_outcomes(passed=4)
+    report = timed.report()
+    assert report["headline"] == "4 same on NVIDIA H200"
+    assert report["gpu"] == "NVIDIA H200"
+
+
+def test_a_slow_test_a_missing_baseline_and_an_orphan_are_red(timed):
+    for name in NAMES[:3]:
+        timed.baseline(name, figures(41.2))
+        timed.measured(name, *figures(60.0 if name == "test_a" else 41.2, 8))
+    timed.measured("test_d", 41.2)
+    timed.baseline("test_gone", figures(3.0))
+    result = timed.run("-n", "1", ci=True, subprocess=True)
+    result.assert_outcomes(passed=2, failed=2)
+    text = text_of(result)
+    assert "FAILED test_speed.py::test_a - slower than the baseline" in text
+    assert "FAILED test_speed.py::test_d - no baseline" in text
+    assert "error: baselines without a test: test_speed.py::test_gone" in text
+
+
+def test_nothing_selected_is_red(timed):
+    nothing = timed.run("-n", "1", "-m", "gpu", "-k", "nothing", ci=True, subprocess=True)
+    assert nothing.ret != pytest.ExitCode.OK
+    assert "selected no test" in text_of(nothing)
