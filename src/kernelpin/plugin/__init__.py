@@ -129,7 +129,8 @@ def capture_trace(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> TraceCapture:
     """Capture a callable's trace; a failing test leaves it as a file that the message names."""
-    capture = TraceCapture()
+    in_worker = request.config.getoption("--kernelpin-worker") is not None
+    capture = TraceCapture(locks=not in_worker)
     request.node.stash[CAPTURED] = capture
     request.node.stash[BASETEMP] = tmp_path_factory
     return capture

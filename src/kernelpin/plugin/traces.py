@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,18 +29,32 @@ _MOST_SAVED = 4
 class TraceCapture:
     """Captures traces as `kernelpin.capture` does; keeps their JSON until the test has ended."""
 
-    def __init__(self) -> None:
-        self.kept: list[tuple[Trace, bytes]] = []
+    def __init__(self, *, locks: bool = True) -> None:
+        self.kept: list[tuple[Trace | None, bytes]] = []
+        self._locks = locks
 
     def __call__(self, fn: Any, *args: Any, steps: int = 3) -> Trace:
         """Return the trace of `steps` warm calls of `fn(*args)`."""
-        from kernelpin.kineto import load_trace
-        from kernelpin.profiling import capture_bytes
+        from kernelpin.profiling import IncompleteCapture, record
 
-        payload = capture_bytes(fn, *args, steps=steps)
-        trace: Trace = load_trace(payload)
-        self.kept.append((trace, payload))
-        return trace
+        try:
+            with self._gpu_to_itself():
+                recording = record(fn, *args, steps=steps)
+        except IncompleteCapture as error:
+            self.kept.append((None, error.data))
+            raise
+        self.kept.append((recording.trace, recording.data))
+        return recording.trace
+
+    def _gpu_to_itself(self) -> AbstractContextManager[Any]:
+        """Keep out of the way of another session that measures on this GPU."""
+        torch: Any = sys.modules.get("torch")
+        if not self._locks or torch is None or not torch.cuda.is_initialized():
+            return nullcontext()
+        from kernelpin.machine import current_gpu, device_lock
+
+        gpu = current_gpu()
+        return nullcontext() if gpu is None else device_lock(gpu.uuid)
 
     def json_of(self, trace: Trace) -> bytes:
         """Return the JSON of a trace that this fixture captured; ValueError for another one."""
@@ -203,7 +219,7 @@ def _row(
 
     file, line, _ = item.location
     captured = item.stash.get(CAPTURED, None)
-    kept_traces = [] if captured is None else [trace for trace, _ in captured.kept]
+    kept_traces = [] if captured is None else [t for t, _ in captured.kept if t is not None]
     devices = [trace.device for trace in kept_traces if trace.device is not None]
     marked = item.get_closest_marker("gpu") or item.get_closest_marker("cpu")
     outcome, reason, message = "same", None, None

@@ -16,7 +16,15 @@ from filelock import Timeout
 
 from kernelpin.machine import current_gpu, device_lock
 from kernelpin.stopwatch import Samples, Stopwatch, fresh_compiler
-from kernelpin.workers.result import Event, Order, WorkerResult, decode, encode
+from kernelpin.workers.result import (
+    NO_SUCH_TEST,
+    NOT_COLLECTED,
+    Event,
+    Order,
+    WorkerResult,
+    decode,
+    encode,
+)
 from kernelpin.workers.watch import Deferred, Phase, Watch
 
 _ONE_TEST_S = 60.0
@@ -165,10 +173,9 @@ class Bench:
         return "passed", None
 
     def _say_missing(self, nodeid: str) -> None:
-        message = "the measuring process did not collect this test"
-        why = self._uncollected or ["its node id must be the same in every process"]
-        found = "\n".join([message, *why])
-        self._say(Event("result", nodeid, WorkerResult(nodeid, "failed", message, found)))
+        why = self._uncollected or [NO_SUCH_TEST]
+        found = "\n".join([NOT_COLLECTED, *why])
+        self._say(Event("result", nodeid, WorkerResult(nodeid, "failed", NOT_COLLECTED, found)))
 
     def _say(self, event: Event) -> None:
         self._out.write(encode(event) + b"\n")

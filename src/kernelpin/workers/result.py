@@ -16,6 +16,10 @@ from kernelpin.stopwatch import KernelFigure, Samples
 
 T = TypeVar("T")
 
+# What a worker says of a test it was given and has not; with why, where collecting failed.
+NOT_COLLECTED = "the measuring process did not collect this test"
+NO_SUCH_TEST = "its node id must be the same in every process"
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerResult:
