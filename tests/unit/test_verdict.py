@@ -213,8 +213,26 @@ def test_a_faster_figure_needs_no_second_process():
     assert not is_suspect(QUIET, 80.0, STORED)
 
 
+@pytest.mark.parametrize(("now", "outcome"), [(95.1, Outcome.SAME), (94.9, Outcome.FASTER)])
+def test_faster_begins_at_the_limit_below(now, outcome):
+    assert judge([100.0] * 8, [now], STORED).outcome is outcome
+
+
 def test_with_a_short_baseline_everything_is_a_suspect():
     assert is_suspect(QUIET[:7], 100.0, STORED)
+
+
+def test_a_verdict_tells_the_noise_and_each_sides_own_interval():
+    verdict = judge(QUIET, QUIET[:4], STORED)
+    logs = np.log(QUIET)
+    half = 2.3646 * logs.std(ddof=1) / math.sqrt(8)  # Student's t for 7 degrees of freedom
+
+    assert verdict.noise == pytest.approx(logs.std(ddof=1))
+    assert np.log(verdict.baseline_interval) == pytest.approx(
+        [logs.mean() - half, logs.mean() + half]
+    )
+    assert verdict.now_interval is not None
+    assert judge(QUIET, [100.0], STORED).now_interval is None
 
 
 # -- the looks ---------------------------------------------------------------------------------
@@ -281,6 +299,15 @@ def test_todays_noise_counts_where_the_baseline_was_quiet():
 
 def test_figures_however_far_apart_give_a_verdict():
     assert judge_pairs([1e-9, 1e9], [1e9, 1e-9]).outcome is Outcome.UNCLEAR
+
+
+def test_a_pairs_noise_is_that_of_two_processes():
+    ratios = np.log([1.001, 0.999] * 3)
+    of_one_process = np.asarray(ratios.std(ddof=1) / math.sqrt(2))
+
+    few, many = paired(ratios, of_one_process, 3), paired(ratios, of_one_process, 10**6)
+    assert many.sure == pytest.approx(ratios.std(ddof=1) / math.sqrt(6) * 4.753, rel=1e-3)
+    assert few.sure > many.sure
 
 
 def test_pairs_are_judged_no_worse_for_a_baseline_that_several_cards_spread():
