@@ -8,13 +8,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from conftest import text_of
+from small_project import text_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-from small_trace import kernel, op, step, trace_json  # noqa: E402
+from small_trace import kernel, op, step, trace_json
 
-from kernelpin.kineto import load_trace  # noqa: E402
-from kernelpin.profiling import Recording  # noqa: E402
+from kernelpin.kineto import load_trace
+from kernelpin.profiling import Recording
 
 LINEAR = trace_json(
     step(op("aten::linear", op("aten::addmm", kernel("nvjet_sm90_tst_64x8_bias_TNT"), kernel("x"))))

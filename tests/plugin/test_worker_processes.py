@@ -10,7 +10,7 @@ import os
 import time
 
 import pytest
-from conftest import text_of
+from small_project import text_of
 
 TORCH = """
 from types import SimpleNamespace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import figures, text_of
+from small_project import figures, text_of
 
 NAMES = [f"test_{letter}" for letter in "abcd"]
 
