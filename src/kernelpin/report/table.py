@@ -68,12 +68,12 @@ def _verdict(row: Row) -> str:
     parts = [f"<strong>{word}</strong>" if row.failed else word]
     if row.is_news and row.source == "recorded":
         parts.append("on a recorded trace" + (f" of {in_text(row.gpu, 60)}" if row.gpu else ""))
-    # The kernels' cell says it already.
-    if row.is_news and row.reason and row.outcome != "other kernels":
+    # Of these the other cells say it already.
+    if row.is_news and row.reason and row.outcome not in ("slower", "other kernels"):
         parts.append(in_text(row.reason, 200))
     seen = row.detectable
     if row.outcome in ("same", "unclear") and seen is not None and not _missing(seen):
-        parts.append(f"would see +{seen * 100:.2g} %")
+        parts.append(f"would catch +{seen * 100:.2g} %")
     if row.paired is not None:
         parts.append(_paired_verdict(row.paired))
     return "<br>".join(filter(None, parts))
