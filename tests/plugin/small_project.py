@@ -123,6 +123,7 @@ class Project:
                 "median": median_of(tuple(processes)) if processes else 0.0,
                 "spread": spread_of(tuple(processes)),
                 "recordings": (recording,),
+                "first_median": median_of(tuple(processes)) if processes else None,
                 "input": "bf16[64,32]",
                 "l2": "hot",
                 "method": "graph",

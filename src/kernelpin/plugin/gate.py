@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections import Counter
@@ -40,6 +41,7 @@ class Gate:
         self.collected: list[str] = []
         self.problems: list[str] = []
         self.warnings: list[str] = []
+        self.recorded = 0
         self.report: Report | None = None
         self.annotations: list[str] = []
         self._shared: Path | None = None
@@ -63,6 +65,11 @@ class Gate:
         elif report.when == "call" or report.failed or is_xfail:
             self.ran.add(report.nodeid)
 
+    def pytest_sessionstart(self) -> None:
+        folder = report_folder(self.config)
+        if folder is not None and not is_xdist_worker(self.config):
+            forget_report(folder)
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Give xdist's processes one folder, so that one of them measures for all."""
@@ -83,6 +90,7 @@ class Gate:
             return
         self.collected = self.collected or self.timings.collected
         judged = self._judged()
+        self.recorded = 0 if judged is None else judged.recorded
         if self._shared is not None:
             shutil.rmtree(self._shared, ignore_errors=True)
         finished = exitstatus in (
@@ -105,11 +113,11 @@ class Gate:
         told = self._shared / "judged.json"
         if not told.exists():
             return None
-        from msgspec import json
+        from msgspec.json import decode
 
         from kernelpin.session import Judged
 
-        return json.decode(told.read_bytes(), type=Judged)
+        return decode(told.read_bytes(), type=Judged)
 
     def _look_for_silence(self, judged: Judged | None) -> None:
         """Find what would leave a gate green that checked nothing."""
@@ -256,9 +264,13 @@ class Gate:
                 terminalreporter.write_line(f"{row.outcome}: {row.nodeid}: {row.reason}")
         for warning in report.warnings:
             terminalreporter.write_line(f"warning: {warning}", yellow=True)
-        for problem in report.problems:
+        for problem in self.problems:
             terminalreporter.write_line(f"error: {problem}", red=True, bold=True)
         terminalreporter.write_line(headline(report))
+        if self.recorded:
+            where = shown(baselines_folder(self.config))
+            plural = "s" if self.recorded > 1 else ""
+            terminalreporter.write_line(f"recorded: {self.recorded} baseline{plural} in {where}")
         folder = report_folder(self.config)
         if folder is not None:
             terminalreporter.write_line(f"report: {shown(folder)}")
@@ -268,6 +280,19 @@ class Gate:
             )
         for annotation in self.annotations:
             terminalreporter.write_line(annotation)
+
+
+def forget_report(folder: Path) -> None:
+    """Remove what an earlier report left that a later one need not replace: its own files alone."""
+    try:
+        told = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+        traces = [row.get("trace") for row in told["rows"]]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return  # no report of ours: nothing in this folder is ours to remove
+    shutil.rmtree(folder / "proposed", ignore_errors=True)
+    for trace in traces:
+        if isinstance(trace, str) and not Path(trace).is_absolute() and ".." not in trace:
+            (folder / trace).unlink(missing_ok=True)
 
 
 def asks_for_gpu(expression: str) -> bool:

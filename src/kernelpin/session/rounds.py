@@ -144,14 +144,15 @@ class Session:
             seconds=self.budget.used,
         )
 
-    def _update(self, tests: Iterable[Evidence]) -> dict[str, str | None]:
+    def _update(self, tests: Sequence[Evidence]) -> dict[str, str | None]:
         """Store what was to be recorded; why not, a test, or None where it was."""
         if self.settings.update == "none":
             return {}
         proposals = self._proposals(tests)
         told: dict[str, str | None] = {}
-        for proposal in proposals:
-            told[proposal.measurement.test_id] = None
+        for test in tests:
+            if test.is_to_be_recorded or (test.verdict and not test.was_measured):
+                told[test.case.nodeid] = None if test.recorded else why_unrecorded(test)
         try:
             done = accept(
                 self.store,
@@ -159,7 +160,7 @@ class Session:
                 reason=self.settings.reason or f"--kernelpin-update={self.settings.update}",
             )
         except (BaselineError, OSError) as error:
-            return dict.fromkeys(told, str(error))
+            return {nodeid: why or str(error) for nodeid, why in told.items()}
         told.update({refusal.test_id: refusal.why for refusal in done.refusals})
         return told
 
@@ -208,6 +209,12 @@ def differences_of(changes: Sequence[str]) -> tuple[Difference, ...]:
         what, _, was = before.rpartition(" ")
         told.append(Difference(what, was, now, tests))
     return tuple(told)
+
+
+def why_unrecorded(test: Evidence) -> str:
+    """Why a test that was to be recorded has no figure to store."""
+    reasons = [r.samples.reason for r in test.results if r.samples and r.samples.reason]
+    return reasons[-1] if reasons else "the budget ended before it was measured"
 
 
 def _name(test: Evidence) -> str:

@@ -1,0 +1,46 @@
+"""`--kernelpin-processes`: how many fresh processes a test is measured in at first."""
+
+from __future__ import annotations
+
+import pytest
+from small_project import figures, text_of
+
+
+def test_four_processes_decide_without_a_second_round(project):
+    project.timing_tests("test_it")
+    project.baseline("test_it", figures(41.2))
+    project.measured("test_it", *figures(47.9, 4), *figures(41.2, 8))
+    project.run("--kernelpin-processes=4").assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--kernelpin-processes=-1", "allowed is 0 (in place) or more"),
+        ("--kernelpin-processes=many", "invalid int value: 'many'"),
+        ("--kernelpin-budget=0", "allowed are seconds above 0"),
+        ("--kernelpin-replay=nowhere", "there is no such file"),
+    ],
+)
+def test_wrong_values_are_usage_errors(project, option, said):
+    project.timing_tests("test_it")
+    result = project.run(option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert said in result.stderr.str()
+
+
+def test_too_few_for_a_baseline_are_refused(project):
+    result = project.run("--kernelpin-processes=4", "--kernelpin-update=all")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "a baseline needs at least 8 processes" in result.stderr.str()
+
+
+def test_the_header_says_gpu_baselines_and_budget(project):
+    project.timing_tests("test_it")
+    project.measured("test_it", 41.2)
+    text = text_of(project.run("--kernelpin-budget=77"))
+    assert "GPU NVIDIA H200, 151 GB, 132 SMs" in text
+    assert "no baselines for it; budget 77 s" in text
+    project.baseline("test_it", figures(41.2))
+    assert "; baselines for it; budget" in text_of(project.run())
+    assert "kernelpin: replaying" not in text_of(project.run("-q"))
