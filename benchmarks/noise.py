@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
 
-from subjects import SUBJECTS, chosen
+from subjects import SUBJECTS, chosen, gpu_to_itself
 
 GOAL_PERCENT = 0.5
 
@@ -39,7 +39,8 @@ def main() -> int:
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        return work(options)
+        with gpu_to_itself():
+            return work(options)
     options.out.mkdir(parents=True, exist_ok=True)
     processes = run_processes(options)
     record = {"options": {k: str(v) for k, v in vars(options).items()}, "processes": processes}

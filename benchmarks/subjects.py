@@ -7,7 +7,8 @@ pointwise kernel of 1.6 µs, one bound by memory, a cold cache, a training step.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,16 @@ SUBJECTS: dict[str, tuple[Callable[[], Built], str]] = {
     "mlp-reduce-overhead": (lambda: _of_suite(MLP, "reduce-overhead"), "hot"),
     "mlp-training-step": (_training_step, "hot"),
 }
+
+
+@contextmanager
+def gpu_to_itself() -> Iterator[None]:
+    """Hold the lock under which one process at a time measures on the GPU."""
+    from kernelpin.machine import current_gpu, device_lock
+
+    gpu = current_gpu()
+    with device_lock(gpu.uuid) if gpu else nullcontext():
+        yield
 
 
 def chosen(only: str | None) -> list[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from subjects import SUBJECTS, chosen
+from subjects import SUBJECTS, chosen, gpu_to_itself
 
 STEPS = 10
 
@@ -34,7 +34,8 @@ def main() -> int:
     parser.add_argument("--calls", type=json.loads, default={}, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.role:
-        return work(options)
+        with gpu_to_itself():
+            return work(options)
     options.out.mkdir(parents=True, exist_ok=True)
     timed = child(options, "time", {})
     calls = {name: one["calls"] for name, one in timed.items() if one.get("method") == "graph"}

@@ -28,7 +28,7 @@ class SimulatedCuda:
         self.default_stream = object()
         self.stream = self.default_stream
         self.streams_launched_on: list[object] = []
-        self.largest_graph_us = 0.0
+        self.graphs_held = 0
         self.pools_ended: list[object] = []
         self.clock_factor = 1.0  # of kernel times: above 1 the clock is low
         self.queue_limit = 1000
@@ -98,7 +98,7 @@ class SimulatedCuda:
 
                 warnings.warn("The CUDA Graph is empty. This usually means …", stacklevel=2)
             graph.nodes = nodes
-            self.largest_graph_us = max(self.largest_graph_us, sum(nodes))
+            self.graphs_held += 1
             self.stream = before
 
     def namespace(self):
@@ -130,6 +130,7 @@ class SimulatedCuda:
                 sim._enqueue(GRAPH_LAUNCH_US, gpu_us)
 
             def reset(self):
+                sim.graphs_held -= self.nodes is not None
                 self.nodes = None
 
         def set_sync_debug_mode(mode):

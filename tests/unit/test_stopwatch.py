@@ -260,6 +260,12 @@ def test_the_figure_is_the_median_in_us_per_call():
     assert samples.calls_per_sample == 11  # 2.5 ms and a small surplus
 
 
+def test_a_call_lost_in_the_flush_of_the_cache_is_an_error(monkeypatch):
+    monkeypatch.setattr(FakePlay, "sample", lambda play: Reading(-0.01, 3.0))
+    with pytest.raises(MeasureError, match="beside the flush of the L2 cache"):
+        Stopwatch(bench=FakeBench())(lambda: None, l2="cold")
+
+
 def test_figures_without_values_are_refused():
     with pytest.raises(ValueError, match="counts holds no values"):
         Samples("counts", (), "profiler").figure  # noqa: B018
@@ -393,8 +399,9 @@ def test_the_recompile_limit_is_an_error_and_not_a_log_line():
         limit = pytest.raises(MeasureError, match="2 compilations of one function is its limit")
         with limit, no_silent_eager():
             compiled(torch.ones(4))
-    fresh_compiler()
-    compiled(torch.ones(4))
+        fresh_compiler()
+        with no_silent_eager():
+            compiled(torch.ones(4))
 
 
 def test_other_errors_pass_through_the_recompile_guard():

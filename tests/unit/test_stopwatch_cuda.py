@@ -62,6 +62,12 @@ def test_a_sample_holds_at_least_2_5_ms_of_gpu_work_and_hardly_more(gpu):
     assert 2500 <= samples.calls_per_sample * (10.0 + GAP_US) <= 2800
 
 
+@pytest.mark.parametrize("l2", ["hot", "cold"])
+def test_every_graph_and_its_memory_is_given_back(gpu, l2):
+    stopwatch()(lambda: gpu.kernel(10.0), l2=l2)
+    assert gpu.graphs_held == 0
+
+
 def test_warm_up_and_capture_run_on_one_stream_that_is_not_the_default(gpu):
     stopwatch()(lambda: gpu.kernel(10.0))
     assert len(set(gpu.streams_launched_on)) == 1
@@ -235,6 +241,21 @@ def test_a_spin_is_lengthened_before_the_batch_is_cut():
     assert found == asked[-1]
     assert found.calls == 64
     assert [feed.calls for feed in asked] == [64, 64]
+
+
+def test_a_batch_that_the_gpu_ran_short_of_is_measured_again(gpu):
+    stalls = iter([0.0] * 20 + [50_000.0] + [0.0] * 100_000)
+    own = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(own, stream=object()):
+        gpu.kernel(100.0)
+
+    def call():
+        gpu.host_us += next(stalls)
+        own.replay()
+
+    bench = cuda.CudaBench()
+    play = events.EventsPlay(bench, call, 10, Feed(10, 2.0), cold=False)
+    assert {round(play.sample().counted_ms, 3) for _ in range(5)} == {1.01}
 
 
 def test_no_batch_is_fed_where_the_callable_always_waits():
