@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from small_trace import call, kernel, label, memcpy, memset, op, small_trace, step
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_trace import call, kernel, label, memcpy, memset, op, small_trace, step, trace_json
 
 from kernelpin import ClaimFailed, KernelpinWarning, TraceError, expect, load_trace
 from kernelpin.claims import Claims
@@ -664,6 +667,20 @@ def test_pace_cannot_be_judged_without_kernels():
         expect(trace).under("aten::linear").is_overhead_bound()
 
 
+def test_pace_is_not_told_by_implausible_times():
+    events = json.loads(trace_json(linear(kernel(GEMM, 9.0))))
+    record = next(e for e in events["traceEvents"] if e["cat"] == "kernel")
+    record["ts"] -= 5000  # long before its launch
+    with pytest.warns(KernelpinWarning):
+        trace = load_trace(json.dumps(events).encode())
+    with pytest.raises(TraceError, match="the whole trace has implausible GPU times"):
+        expect(trace).is_compute_bound()
+    expect(trace).launches(1, "gemm")
+    message = said(lambda: expect(trace).launches(2))
+    assert f"└─ {GEMM}  implausible record  9.000 µs\n" in message
+    assert "\n  warning: " in message
+
+
 # -- what cannot be judged never passes -------------------------------------------------------------
 
 KERNEL_CLAIMS = {
@@ -866,6 +883,44 @@ def test_claims_chain_and_name_themselves():
     assert claims.launches(1).launches_no("copy").dispatches("aten::t") is claims
     assert repr(claims) == "<claims about 2 steps in a step of <bytes>>"
     assert repr(claims.under("aten::t")) == "<claims about 2 calls under aten::t of <bytes>>"
+
+
+# -- any trace ------------------------------------------------------------------------------------
+
+leaves = st.sampled_from(
+    [kernel(GEMM), kernel(ADD), memcpy("DtoD"), memset(), op("aten::t"), call("cudaMalloc")]
+)
+trees = st.recursive(
+    leaves, lambda inside: st.lists(inside, max_size=4).map(lambda x: op("aten::f", *x))
+)
+COMPLEMENTS = [
+    (lambda c: c.launches_no("gemm"), lambda c: c.launches_at_least(1, "gemm")),
+    (lambda c: c.does_not_dispatch("aten::t"), lambda c: c.dispatches("aten::t")),
+    (lambda c: c.does_not_call("cudaMalloc"), lambda c: c.calls("cudaMalloc")),
+]
+
+
+@settings(max_examples=60)
+@given(st.lists(trees, min_size=1, max_size=4))
+def test_of_two_opposite_claims_about_one_step_just_one_holds(parts):
+    claims = expect(small_trace(step(op("aten::add", kernel(ADD)), *parts)))
+    for one, other in COMPLEMENTS:
+        assert holds_for(one, claims) != holds_for(other, claims)
+    kernels = [k for k in claims._subject.scopes[0].kernels if k.category == "kernel"]
+    assert [n for n in range(60) if holds_for(lambda c, n=n: c.launches(n), claims)] == [
+        len(kernels)
+    ]
+
+
+def holds_for(claim, claims) -> bool:
+    try:
+        claim(claims)
+    except ClaimFailed as failed:
+        lines = str(failed).split("\n")
+        assert lines[0].startswith("expected ")
+        assert all(line.startswith("  ") for line in lines[1:])
+        return False
+    return True
 
 
 # -- the documentation ----------------------------------------------------------------------------

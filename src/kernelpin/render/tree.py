@@ -266,12 +266,14 @@ def _choose(root: _Node, limit: int) -> None:
 
 
 def _shown_children(node: _Node) -> Iterator[_Node]:
-    """The children with each run of omitted ones replaced by one `…` node."""
+    """The children, each run of omitted ones replaced by one `…` node, which saves lines."""
     hidden: list[_Node] = []
     for child in [*node.children, None]:
         if child is not None and not child.shown:
             hidden.append(child)
             continue
+        if len(hidden) == 1:
+            yield hidden.pop()
         if hidden:
             more = sum(h.count for h in hidden)
             kernels = sum(h.n_kernels for h in hidden)
