@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
+import sys
 import tempfile
 import warnings
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +120,8 @@ def gpu_from(properties: Any, card: Card, versions: Mapping[str, str]) -> Gpu:
 
 def why_no_gpu() -> str:
     """Say why torch has no GPU to measure on; empty where it has one."""
+    if "torch" not in sys.modules and (version := _torch_without_gpu()):
+        return f"torch {version} is built without CUDA"
     try:
         import torch
     except ImportError as error:
@@ -135,6 +140,23 @@ def why_no_gpu() -> str:
         return f"CUDA_VISIBLE_DEVICES={visible!r} hides the {count} GPUs that the driver shows"
     told = str(caught[-1].message) if caught else "torch.cuda.is_available() is false"
     return f"torch {torch.__version__} cannot use the {count} GPUs that the driver shows: {told}"
+
+
+def _torch_without_gpu() -> str | None:
+    """Read a CPU build's version off the installed files; None where torch itself must tell.
+
+    Importing torch takes seconds, and a session on recorded traces needs nothing else of it.
+    """
+    found = find_spec("torch")
+    if found is None or found.origin is None:
+        return None
+    try:
+        facts = runpy.run_path(str(Path(found.origin).with_name("version.py")))
+    except (OSError, ImportError, SyntaxError):
+        return None
+    if "cuda" not in facts or facts["cuda"] or facts.get("hip"):
+        return None
+    return str(facts.get("__version__", "of an unknown version"))
 
 
 def describe() -> str:
