@@ -1,0 +1,58 @@
+"""`@pytest.mark.kernelpin`: a limit of the test's own, and why."""
+
+from __future__ import annotations
+
+import pytest
+from small_project import figures, text_of
+
+
+def project_with(project, *marks, now=42.6):
+    project.timing_tests("test_it", marks=marks)
+    project.baseline("test_it", figures(41.2))
+    project.measured("test_it", *figures(now, 12, seed=1))
+    return project
+
+
+@pytest.mark.parametrize(
+    ("mark", "outcome"),
+    [
+        ("kernelpin(limit=0.01)", {"failed": 1}),
+        ("kernelpin(limit='1 %')", {"failed": 1}),
+        ("kernelpin(limit=0.1)", {"passed": 1}),
+    ],
+)
+def test_a_limit_of_its_own_is_what_judges_it(project, mark, outcome):
+    project_with(project, mark).run().assert_outcomes(**outcome)
+
+
+def test_a_limit_in_the_baseline_holds_where_the_marker_has_none(project):
+    project_with(project)
+    project.baseline("test_it", figures(41.2), limit=0.01)
+    project.run().assert_outcomes(failed=1)
+
+
+def test_a_limit_below_the_noise_is_refused_with_the_floor_named(project):
+    project = project_with(project, "kernelpin(limit=0.002)")
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    assert "below twice the noise floor of 0.25%" in text_of(result)
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        ("kernelpin(0.05)", "unknown argument 0.05; allowed are limit=0.03"),
+        ("kernelpin(limt=0.05)", "unknown argument limt; allowed are limit=0.03"),
+        ("kernelpin(limit=5)", "limit=5: allowed is a fraction between 0 and 1"),
+        ("kernelpin(limit='five')", "limit='five': allowed is a fraction between 0 and 1"),
+    ],
+)
+def test_wrong_arguments_are_usage_errors_that_name_the_test(project, mark, said):
+    result = project_with(project, mark).run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"test_speed.py::test_it: marker kernelpin: {said}" in result.stderr.str()
+
+
+def test_how_far_from_the_limit_a_slower_test_runs(project):
+    project = project_with(project, "kernelpin(flops=2 * 4096**3)", now=400.0)
+    assert "34 % of the dense bf16 peak" in text_of(project.run()).replace("35 %", "34 %")

@@ -1,0 +1,155 @@
+"""`kernelpin record`: many processes, stored baselines, and going on after an interruption."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from small_project import GPU, figures
+
+from kernelpin.cli import main
+from kernelpin.record import journal_for
+from kernelpin.workers import Journal, Replay, encode
+
+
+@pytest.fixture
+def recording(project, monkeypatch):
+    """A project that is recorded from played figures by the command itself."""
+    project.timing_tests("test_a", "test_b")
+    project.write("test_other.py", "def test_it(): raise RuntimeError\n")
+    for name in ("test_a", "test_b"):
+        project.measured(name, *figures(41.2, 12, seed=1))
+    project.write("replay.jsonl", b"".join(encode(r) + b"\n" for r in project._results).decode())
+    monkeypatch.chdir(project.path)
+    monkeypatch.setenv("TMPDIR", str(project.path))
+    monkeypatch.setattr("tempfile.tempdir", str(project.path))
+    return project
+
+
+def test_it_stores_what_that_many_processes_measured_and_runs_nothing_else(recording, capfd):
+    assert main(["record", "-n", "9", "--", "--kernelpin-replay=replay.jsonl", "-q"]) == 0
+    stored = recording.stored()
+    assert set(stored) == {"test_speed.py::test_a", "test_speed.py::test_b"}
+    assert all(len(entry.processes) == 9 for entry in stored.values())
+    assert "recorded: 2 baselines in baselines" in capfd.readouterr().out
+    assert not journal_for(["--kernelpin-replay=replay.jsonl", "-q"]).exists()
+
+
+def test_add_puts_the_figures_beside_the_old_ones(recording, capfd):
+    recording.baseline("test_a", figures(41.2, 8))
+    assert main(["record", "-n", "8", "--add", "--", "--kernelpin-replay=replay.jsonl"]) == 0
+    entry = recording.stored()["test_speed.py::test_a"]
+    assert len(entry.processes) == 16
+    assert len(entry.recordings) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["record", "-n", "4"], 2, "a baseline needs at least 8 processes"),
+        (["record", "--", "nowhere.py"], 2, "file or directory not found: nowhere.py"),
+    ],
+)
+def test_wrong_use_is_exit_2(recording, capfd, arguments, status, said):
+    assert main(arguments) == status
+    captured = capfd.readouterr()
+    assert said in captured.out + captured.err
+
+
+def test_in_ci_it_is_refused(recording, capfd, monkeypatch):
+    monkeypatch.setenv("CI", "1")
+    assert main(["record", "--", "--kernelpin-replay=replay.jsonl"]) == 2
+    assert "baselines are read-only where CI is set" in capfd.readouterr().err
+
+
+def measured(project, *process_figures):
+    project.forget()
+    project.measured("test_a", *process_figures)
+    path = project.path / "source.jsonl"
+    path.write_bytes(b"".join(encode(result) + b"\n" for result in project._results))
+    return Replay(path)
+
+
+def test_a_journal_gives_again_what_was_measured_and_measures_the_rest(project):
+    path, test = project.path / "journal.jsonl", "test_speed.py::test_a"
+    first = Journal(measured(project, 1.0, 2.0, 3.0), path).measure([test], processes=3)
+    again = Journal(measured(project, 4.0, 5.0), path, GPU).measure([test], processes=5)
+    figures_ = [result.samples.figure for result in again[test]]
+    assert len(first[test]) == 3
+    assert figures_ == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_journal_cut_off_in_the_middle_of_a_line_loses_that_line_alone(project):
+    path, test = project.path / "journal.jsonl", "test_speed.py::test_a"
+    Journal(measured(project, 1.0, 2.0, 3.0), path).measure([test], processes=3)
+    path.write_bytes(path.read_bytes()[:-40])
+    again = Journal(measured(project, 9.0), path).measure([test], processes=3)
+    assert [result.samples.figure for result in again[test]] == [1.0, 2.0, 9.0]
+
+
+def test_what_another_gpu_measured_is_not_given_again(project):
+    path, test = project.path / "journal.jsonl", "test_speed.py::test_a"
+    Journal(measured(project, 1.0), path).measure([test])
+    other = replace(GPU, torch="2.13.0")
+    again = Journal(measured(project, 9.0), path, other).measure([test])
+    assert [result.samples.figure for result in again[test]] == [9.0]
+
+
+def test_failures_are_not_noted(project):
+    path, test = project.path / "journal.jsonl", "test_speed.py::test_a"
+    project.forget()
+    project.result("test_a", outcome="failed")
+    source = project.path / "source.jsonl"
+    source.write_bytes(encode(project._results[0]) + b"\n")
+    Journal(Replay(source), path).measure([test])
+    assert not path.exists() or not path.read_bytes()
+
+
+def test_interrupted_it_keeps_what_it_has_and_says_how_to_go_on(recording):
+    """The second process of twelve hangs; the first one's figures are there afterwards."""
+    recording.write(
+        "torch.py",
+        "from types import SimpleNamespace\n__version__ = '0'\n"
+        "version = SimpleNamespace(cuda=None, hip=None)\n"
+        "def manual_seed(seed): pass\ndef initial_seed(): return 0\n",
+    )
+    recording.write(
+        "test_speed.py",
+        """
+import os, time
+import pytest
+
+@pytest.mark.cpu
+def test_a(stopwatch):
+    if os.path.exists("measured-once"):
+        open("hangs", "w").close()
+        time.sleep(100)
+    open("measured-once", "w").close()
+    stopwatch.ratio(lambda: sum(range(300)), lambda: sum(range(300)))
+""",
+    )
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-c"),
+            "import sys; from kernelpin.cli import main; sys.exit(main(sys.argv[1:]))",
+            *("record", "--", "test_speed.py"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    until = time.monotonic() + 60
+    while not (recording.path / "hangs").exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to the whole foreground group
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 130, out
+    assert "what was measured is kept: kernelpin record -- test_speed.py goes on from there" in out
+    journal = journal_for(["test_speed.py"])
+    assert len(journal.read_bytes().splitlines()) == 1
