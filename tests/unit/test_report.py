@@ -421,9 +421,9 @@ def test_a_markdown_parser_shows_the_name_itself(name):
 
 
 def test_script_pipe_newline_and_backtick_show_as_text():
-    row = Row("t[<script>|`a`\nb]", "slower", failed=True)
+    row = Row("t.py::t[<script>|`a`\nb]", "slower", failed=True)
     summary = write_summary(Report(rows=(row,)))
-    assert "<code>t[&#60;script&#62;&#124;&#96;a&#96;&#92;nb]</code>" in summary
+    assert "<code>[&#60;script&#62;&#124;&#96;a&#96;&#92;nb]</code>" in summary
 
 
 def test_a_text_that_turns_around_the_reading_direction_is_defused():

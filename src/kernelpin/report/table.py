@@ -23,7 +23,7 @@ def table_row(row: Row) -> str:
     """The row in the header's seven cells, on one line."""
     metric = _METRICS.get(row.metric)
     cells = (
-        in_code(row.nodeid) + (f"<br>{metric}" if metric else ""),
+        _test(row.nodeid) + (f"<br>{metric}" if metric else ""),
         _figure(row.baseline, row) + ("<br>published" if row.reference else ""),
         _figure(row.now, row),
         _changes(row),
@@ -32,6 +32,14 @@ def table_row(row: Row) -> str:
         _verdict(row),
     )
     return f"| {' | '.join(cells)} |\n"
+
+
+def _test(nodeid: str) -> str:
+    """File, name and parameters below one another: in one line they push the verdict off screen."""
+    file, colons, rest = nodeid.partition("::")
+    name, bracket, parameters = rest.partition("[")
+    parts = (file + colons, name, bracket + parameters)
+    return "<br>".join(in_code(part) for part in parts if part)
 
 
 def _missing(*values: float | None) -> bool:
