@@ -222,9 +222,10 @@ def test_a_field_dropped_or_of_another_type_never_changes_a_count_unsaid(data, n
         del inside[key]
     else:
         inside[key] = wrong
-    trace = read(json.dumps(mutated).encode())
-    if not is_told(trace):
-        assert counts(trace) == counts(read(REAL[name]))
+    trace, sound = read(json.dumps(mutated).encode()), read(REAL[name])
+    # A stray says itself that it is attributed to nothing.
+    if not is_told(trace) and len(trace.strays) == len(sound.strays):
+        assert counts(trace) == counts(sound)
     if trace is not None:
         ask_everything(trace)
     event(f"{key}: {'refused' if trace is None else 'told' if is_told(trace) else 'same'}")

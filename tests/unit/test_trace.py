@@ -411,6 +411,29 @@ def test_gpu_records_without_any_launch_belong_to_no_op():
         trace.require_complete(trace.ops("a")[0])
 
 
+def test_a_stray_in_midstream_was_launched_within_the_trace_by_a_call_that_is_missing():
+    steps = [event("user_annotation", f"ProfilerStep#{i}", 100 * i, 90) for i in (1, 2, 3)]
+    launches = [launch(110, 1), launch(210, 2), launch(310, 3)]
+    kernels = [kernel(300, 1), kernel(320, 2), kernel(360, 3)]
+    early, other_stream = kernel(290, 90), kernel(345, 91, stream=20)
+    trace = trace_of(*steps, *launches, *kernels, early, other_stream)
+    assert trace.warnings == ()
+    trace.require_complete()
+    with pytest.warns(KernelpinWarning, match=r"1 GPU record\(s\) whose launch was not recorded"):
+        trace = trace_of(*steps, *launches, *kernels, kernel(340, 90))
+    trace.require_complete(trace.steps[0])
+    for scope in (None, *trace.steps[1:]):
+        with pytest.raises(
+            TraceError, match=r"1 GPU activities.* may be its own, but their launch"
+        ):
+            trace.require_complete(scope)
+    with pytest.warns(KernelpinWarning):
+        trace = trace_of(*steps, *launches, *kernels, kernel(380, 90))
+    trace.require_complete(trace.steps[1])
+    with pytest.raises(TraceError, match="in ProfilerStep#3 may be its own"):
+        trace.require_complete(trace.steps[2])
+
+
 def test_a_cpu_trace_is_complete_and_has_no_device():
     trace = trace_of(op("a", 0, 10), deviceProperties=[{"id": 0, "name": "NVIDIA H200"}])
     trace.require_complete()

@@ -142,6 +142,8 @@ def _correlations(args: list[Args], events: Events, notes: Notes, what: str) -> 
             notes.add(f"{what} without a correlation id", events.name[i])
         elif isinstance(value, str) and value.isdecimal() and len(value) < 20:
             found[i] = int(value)
+        elif isinstance(value, str):
+            notes.add(f"{what} with an odd correlation id", f"{events.name[i]}: {value!r}")
     return found
 
 

@@ -18,7 +18,13 @@ from typing import Any
 
 from kernelpin.trace.columns import NONE, Columns
 from kernelpin.trace.launches import find_launches, starts_work
-from kernelpin.trace.plausibility import far_off, implausible, negative, nested_steps
+from kernelpin.trace.plausibility import (
+    far_off,
+    implausible,
+    midstream_strays,
+    negative,
+    nested_steps,
+)
 
 Correlation = int | str | None
 
@@ -61,6 +67,7 @@ def link(
     warnings += _build_tree(ops, calls, columns, rounding_ns, tie)
     warnings += nested_steps(columns)
     warnings += _link_kernels(calls, gpu, columns, suspects)
+    warnings += midstream_strays(columns)
     find_launches(columns)
     return columns, warnings
 

@@ -90,3 +90,5 @@ class Columns:
     kernel_suspect: bytearray = field(default_factory=bytearray)
     kernel_args: Sequence[Any] = field(default_factory=list)
     linked: int = 0  # how many kernels have a launch: the strays begin here
+    # Between which times the launch of a stray in midstream must have been, that was not recorded.
+    unrecorded: list[tuple[int, int]] = field(default_factory=list)

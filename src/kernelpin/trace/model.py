@@ -117,8 +117,9 @@ class Trace:
     def require_complete(self, scope: Op | Step | None = None) -> None:
         """Raise TraceError unless what the scope launched can be judged; None: the whole trace.
 
-        It cannot where records could not be read, launches lost theirs, no GPU activity was
-        recorded though something was launched, or a step launched nothing while others did.
+        It cannot where records could not be read, launches lost theirs, GPU activities theirs, no
+        GPU activity was recorded though something was launched, or a step launched nothing while
+        others did.
         """
         if self._unread:
             raise self._incomplete(
@@ -135,6 +136,14 @@ class Trace:
             raise self._incomplete(
                 f"it has {len(self.launches)} launches, but no GPU activity was recorded",
                 "profile with ProfilerActivity.CUDA, and no other profiler on the GPU",
+            )
+        start, end = self._window if scope is None else (scope.start_ns, scope.end_ns)
+        missing = [x for x in self._c.unrecorded if x[0] <= end and x[1] >= start]
+        if missing:
+            raise self._incomplete(
+                f"{len(missing)} GPU activities{_within(scope)} may be its own, but their launch "
+                "was not recorded, so they belong to no op",
+                "record it with a newer torch, which records the driver's launches too",
             )
         launched = self.launches if scope is None else scope.launches
         lost = [launch for launch in launched if launch.lost]

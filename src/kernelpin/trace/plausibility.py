@@ -106,6 +106,40 @@ def implausible(
     return warnings
 
 
+def midstream_strays(columns: Columns) -> list[str]:
+    """Fill `unrecorded`; return what to tell.
+
+    A stream runs in order what it is given. What was launched before the recording runs before
+    anything launched within it: a stray that runs later was launched within it, unrecorded.
+    """
+    c = columns
+    if c.linked == len(c.kernel_name):
+        return []
+    streams: dict[tuple[int, int], list[int]] = {}
+    for i in sorted(range(len(c.kernel_name)), key=c.kernel_start.__getitem__):
+        streams.setdefault((c.kernel_device[i], c.kernel_stream[i]), []).append(i)
+    found: list[tuple[int, int, int]] = []  # the stray, launched after, and before
+    for ids in streams.values():
+        since = NONE
+        waiting: list[tuple[int, int]] = []
+        for i in ids:
+            launch = c.kernel_launch[i]
+            if launch != NONE:
+                found += [(stray, after, c.call_start[launch]) for stray, after in waiting]
+                waiting = []
+                since = max(since, c.call_start[launch])
+            elif since != NONE:
+                waiting.append((i, since))
+        found += [(stray, after, c.kernel_start[stray]) for stray, after in waiting]
+    if not found:
+        return []
+    c.unrecorded = [(after, max(after, before)) for _, after, before in found]
+    return [
+        f"{len(found)} GPU record(s) whose launch was not recorded, though it lies within the "
+        f"trace, the first: {_short(c.kernel_name[found[0][0]])}"
+    ]
+
+
 def _overlapping(gpu: Events) -> list[int]:
     """Records that run on while the next ones of their stream do."""
     order = sorted(range(len(gpu)), key=gpu.start.__getitem__)
