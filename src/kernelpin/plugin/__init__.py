@@ -63,6 +63,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where baselines are stored (default: baselines in the rootdir)",
     )
     group.addoption(
+        "--kernelpin-base",
+        metavar="REF",
+        help="measure suspects in base and head in turn, base in a worktree of REF; 'merge-base' "
+        "is the default where CI is set, 'none' compares with stored baselines alone",
+    )
+    group.addoption(
+        "--kernelpin-base-all",
+        action="store_true",
+        help="compare every timing test with the base, not only suspects",
+    )
+    group.addoption(
+        "--kernelpin-base-python",
+        type=Path,
+        metavar="PATH",
+        help="the interpreter of an environment where base is installed, for code that compiles",
+    )
+    group.addoption(
         "--kernelpin-require-gpu",
         action="store_true",
         help="fail a session that ran no GPU test",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,7 @@ from kernelpin.plugin.settings import (
     is_xdist_worker,
     report_folder,
 )
+from kernelpin.plugin.silence import Tally, nothing_checked, orphaned, orphans, without_gpu
 from kernelpin.plugin.timings import SHARED, Timings, shared_folder
 
 if TYPE_CHECKING:
@@ -32,11 +31,7 @@ class Gate:
     def __init__(self, config: pytest.Config, timings: Timings) -> None:
         self.config = config
         self.timings = timings
-        self.kinds: dict[str, str] = {}
-        self.on_gpu: set[str] = set()
-        self.ran: set[str] = set()
-        self.others: set[str] = set()
-        self.skips: Counter[str] = Counter()
+        self.tally = Tally()
         self.rows: dict[str, dict[str, Any]] = {}
         self.collected: list[str] = []
         self.problems: list[str] = []
@@ -49,21 +44,10 @@ class Gate:
     # -- counting ----------------------------------------------------------------------------------
 
     def pytest_runtest_logreport(self, report: Any) -> None:
+        self.tally.add(report)
         told = getattr(report, "kernelpin", None)
-        if told is None:
-            self.others.add(report.nodeid)
-            return
-        self.kinds[report.nodeid] = told["kind"]
-        if told["gpu"] or (told["row"] is not None and told["row"]["gpu"] is not None):
-            self.on_gpu.add(report.nodeid)
-        if told["row"] is not None:
+        if told is not None and told["row"] is not None:
             self.rows[report.nodeid] = told["row"]
-        is_xfail = hasattr(report, "wasxfail")
-        if report.skipped and not is_xfail:
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
-            self.skips[reason.removeprefix("Skipped: ")] += 1
-        elif report.when == "call" or report.failed or is_xfail:
-            self.ran.add(report.nodeid)
 
     def pytest_sessionstart(self) -> None:
         folder = report_folder(self.config)
@@ -121,100 +105,30 @@ class Gate:
 
     def _look_for_silence(self, judged: Judged | None) -> None:
         """Find what would leave a gate green that checked nothing."""
-        asked = asks_for_gpu(self.config.getoption("markexpr", "") or "")
-        if self.config.getoption("--kernelpin-require-gpu") and not self.ran & self.on_gpu:
-            self.problems.append(f"no GPU test ran: {self._why_none()}")
-        ci = ci_variable()
-        ours = self._ours(asked)
-        if ci is not None and (ours or asked):
-            if not ours and not self.others:
-                self.problems.append(
-                    f"-m {self.config.getoption('markexpr')!r} selected no test: "
-                    "is the marker gpu gone, or the path wrong?"
-                )
-            elif not self.problems and not self.ran & ours and not self.others:
-                self.problems.append(
-                    f"every kernelpin test was skipped, and nothing else ran: {self._reasons()}"
-                )
-            elif not self.problems and ours & self.on_gpu and not self.ran & self.on_gpu:
-                if self._has_gpu():
-                    self.problems.append(f"every GPU test was skipped: {self._reasons()}")
-        orphans = self._orphans(judged)
-        if orphans and ci is not None:
-            self.problems.append(_orphaned(orphans))
-        elif orphans:
-            self.warnings.append(_orphaned(orphans))
+        ci = ci_variable() is not None
+        silent = None
+        if self.config.getoption("--kernelpin-require-gpu"):
+            silent = without_gpu(self.tally)
+        if silent is None and ci:
+            silent = nothing_checked(self.tally, self.config.getoption("markexpr", "") or "")
+        self.problems += [silent] if silent is not None else []
+        found = orphans(self.config, self._slug(judged), self.collected)
+        if found:
+            (self.problems if ci else self.warnings).append(orphaned(found))
         if judged is not None:
             self.warnings += judged.warnings
-            if judged.unclear is not None:
-                self.problems.append(judged.unclear)
+            self.problems += [judged.unclear] if judged.unclear is not None else []
 
-    def _ours(self, asked: bool) -> set[str]:
-        """The tests the rules for CI are about.
+    def _slug(self, judged: Judged | None) -> str | None:
+        """The GPU this session ran on."""
+        if judged is not None and judged.slug is not None:
+            return judged.slug
+        names = [row["gpu"] for row in self.rows.values() if row["gpu"] is not None]
+        if not names:
+            return None
+        from kernelpin.trace import slugify
 
-        A marker named gpu alone is anybody's: it counts beside a test that uses our fixtures, or
-        where it was asked for.
-        """
-        ours = {id_ for id_, kind in self.kinds.items() if kind != "gpu"}
-        if ours or asked:
-            return set(self.kinds)
-        self.others |= set(self.kinds)
-        return set()
-
-    def _has_gpu(self) -> bool:
-        from kernelpin import machine
-
-        return machine.gpu_present()
-
-    def _why_none(self) -> str:
-        from kernelpin import machine
-
-        why = machine.why_no_gpu()
-        if why:
-            return why
-        return f"all were skipped: {self._reasons()}" if self.on_gpu else "none was selected"
-
-    def _reasons(self) -> str:
-        told = [f"{reason} ({number})" for reason, number in self.skips.most_common(3)]
-        more = len(self.skips) - 3
-        return "; ".join([*told, f"{more} other reasons"] if more > 0 else told) or "no reason told"
-
-    def _orphans(self, judged: Judged | None) -> list[str]:
-        """Baselines of this GPU whose test is gone, as far as this run can know."""
-        slug = judged.slug if judged is not None else None
-        if slug is None:
-            names = [row["gpu"] for row in self.rows.values() if row["gpu"] is not None]
-            if not names:
-                return []
-            from kernelpin.trace import slugify
-
-            slug = slugify(names[0])
-        if self.config.getoption("lf", False) or not baselines_folder(self.config).is_dir():
-            return []
-        from kernelpin.baselines import BaselineError, Store
-
-        try:
-            found = Store(baselines_folder(self.config)).orphans(
-                slug, self.collected, complete=True
-            )
-        except BaselineError:
-            return []  # said by the tests that need the file
-        known = {nodeid.split("::", 1)[0] for nodeid in self.collected}
-        return [id_ for id_ in found if self._was_looked_at(id_.split("::", 1)[0], known)]
-
-    def _was_looked_at(self, module: str, known: set[str]) -> bool:
-        """Whether this run would have collected the module's tests, were they there."""
-        path = self.config.rootpath / module
-        arguments = [str(argument) for argument in self.config.args]
-        if any("::" in a and _resolved(self.config, a) == path for a in arguments):
-            return False
-        whole = [_resolved(self.config, a) for a in arguments if "::" not in a]
-        if not any(path == place or place in path.parents for place in whole):
-            return False
-        ignores = self.config.getoption("ignore", None) or self.config.getoption(
-            "ignore_glob", None
-        )
-        return module in known or (not ignores)
+        return slugify(names[0])
 
     # -- the report ------------------------------------------------------------------------------
 
@@ -295,26 +209,9 @@ def forget_report(folder: Path) -> None:
             (folder / trace).unlink(missing_ok=True)
 
 
-def asks_for_gpu(expression: str) -> bool:
-    """Whether `-m` selects GPU tests: `gpu`, `gpu and not slow`; not `not gpu`."""
-    return re.search(r"(?<!not )\bgpu\b", expression) is not None
-
-
 def _proposed(folder: Path | None, judged: Judged | None) -> str | None:
     if folder is None or judged is None or not judged.proposed:
         return None
     from kernelpin.session import shown
 
     return shown(folder / "proposed")
-
-
-def _orphaned(orphans: list[str]) -> str:
-    shown = ", ".join(orphans[:3]) + (f" and {len(orphans) - 3} more" if len(orphans) > 3 else "")
-    return (
-        f"baselines without a test: {shown}; renamed? record the new name. gone? "
-        "kernelpin baselines prune --yes"
-    )
-
-
-def _resolved(config: pytest.Config, argument: str) -> Path:
-    return (config.invocation_params.dir / argument.split("::", 1)[0]).resolve()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 BUDGET_S = 1200.0
 _OFF = frozenset({"", "0", "false", "no", "off"})
+MERGE_BASE = "merge-base"
 MIN_RECORDED = 8
 
 
@@ -54,6 +55,16 @@ def report_folder(config: pytest.Config) -> Path | None:
     return None if asked is None else config.invocation_params.dir / asked
 
 
+def base_ref(config: pytest.Config) -> str | None:
+    """The base that suspects are compared with: `merge-base` by default in CI; None: none."""
+    asked: str | None = config.getoption("--kernelpin-base")
+    if asked is None:
+        asked = "none" if ci_variable() is None else MERGE_BASE
+        if config.getoption("--kernelpin-base-all"):
+            asked = MERGE_BASE
+    return None if asked == "none" else asked
+
+
 def settings_of(config: pytest.Config) -> Settings:
     """The settings that measuring needs."""
     from kernelpin.session import Settings
@@ -65,6 +76,7 @@ def settings_of(config: pytest.Config) -> Settings:
         update=config.getoption("--kernelpin-update"),
         add=config.getoption("--kernelpin-add"),
         reason=config.getoption("--kernelpin-reason"),
+        base_all=config.getoption("--kernelpin-base-all"),
         report=report_folder(config),
         ci=ci_variable(),
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelpin.plugin import benchmark
+from kernelpin.plugin.base import bases_of
+from kernelpin.plugin.launch import launch_of
 from kernelpin.plugin.progress import Line
 from kernelpin.plugin.settings import budget_s, is_xdist_worker, processes, settings_of
 
@@ -153,7 +153,12 @@ class Timings:
     def _session(self, budget: Budget, line: Line) -> Session:
         from kernelpin.session import Session
 
-        return Session(settings_of(self.config), self._source(budget, line), budget)
+        return Session(
+            settings_of(self.config),
+            self._source(budget, line),
+            budget,
+            bases_of(self.config, budget, line),
+        )
 
     def _source(self, budget: Budget, line: Line) -> Source:
         from kernelpin.workers import Fleet, Journal, Replay
@@ -250,29 +255,6 @@ def why_no_gpu() -> str:
     from kernelpin import machine
 
     return machine.why_no_gpu()
-
-
-def launch_of(config: pytest.Config) -> Any:
-    """How this session's workers are started: as it was itself, less what is its own matter."""
-    from kernelpin.workers import Launch, forwarded
-
-    arguments = [*config.getini("addopts")]
-    arguments += _from_environment("PYTEST_ADDOPTS")
-    positional = config.getoption("file_or_dir") or []
-    flags = () if os.fspath(config.invocation_params.dir) in sys.path or "" in sys.path else ("-P",)
-    return Launch(
-        rootdir=config.rootpath,
-        cwd=config.invocation_params.dir,
-        inifile=config.inipath,
-        flags=flags,
-        arguments=forwarded([*arguments, *map(str, config.invocation_params.args)], positional),
-    )
-
-
-def _from_environment(name: str) -> list[str]:
-    import shlex
-
-    return shlex.split(os.environ.get(name, ""))
 
 
 def _refuse_reruns(config: pytest.Config, items: list[pytest.Item]) -> None:

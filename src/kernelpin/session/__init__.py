@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from kernelpin.session.case import Case, Settings, from_marker
+from kernelpin.session.compared import Base, Bases
 from kernelpin.session.evidence import Evidence
 from kernelpin.session.judgement import Judgement, judgement_of, skipped_without_gpu
 from kernelpin.session.message import shown
 from kernelpin.session.rounds import Judged, Session, commit_of, differences_of
 
 __all__ = [
+    "Base",
+    "Bases",
     "Case",
     "Evidence",
     "Judged",

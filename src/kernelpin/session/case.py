@@ -32,7 +32,8 @@ class Case:
 class Settings:
     """The session's options; `ci` names the variable that says it is a CI run.
 
-    `add`: figures that are recorded stand beside those of earlier days, not in their place.
+    `base_all`: every timing test is compared with the base, not only suspects. `add`: figures
+    that are recorded stand beside those of earlier days, not in their place.
     """
 
     rootdir: Path
@@ -41,6 +42,7 @@ class Settings:
     update: str = "none"
     add: bool = False
     reason: str | None = None
+    base_all: bool = False
     report: Path | None = None
     ci: str | None = None
 

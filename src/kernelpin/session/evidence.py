@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from kernelpin.baselines import (
     MIN_PROCESSES,
@@ -14,6 +15,7 @@ from kernelpin.baselines import (
 )
 from kernelpin.machine import Gpu
 from kernelpin.session.case import Case, Settings
+from kernelpin.session.compared import Compared
 from kernelpin.stopwatch import KernelFigure, Samples
 from kernelpin.verdict import (
     MIN_CONFIRM,
@@ -51,12 +53,13 @@ class Evidence:
         self.error: str | None = None
         self.verdict: Verdict | None = None
         self.baseline: Found | Missing | Incomparable | None = None
+        self.compared: Compared | None = None
         self._store = store
         self._settings = settings
 
     # -- what came in --------------------------------------------------------------------------
 
-    def add(self, results: list[WorkerResult]) -> None:
+    def add(self, results: Sequence[WorkerResult]) -> None:
         """Take in one result a process; the first that is no measurement ends the test."""
         for result in results:
             if result.outcome != "passed":
@@ -129,15 +132,21 @@ class Evidence:
         return rule if limit is None else rule.with_limit(limit, found.entry.spread)
 
     def judge(self, *, final: bool = False) -> None:
-        """Set `verdict` from what is there; `final`: nothing more will come."""
+        """Set `verdict` from what is there; `final`: nothing more will come.
+
+        A decided one stands: processes that are measured only to be recorded do not re-roll it.
+        """
         if self.ending is not None or self.error is not None:
             self.verdict = None
+            return
+        if self.verdict is not None and self.verdict.decided:
             return
         if not self.results:
             self.verdict = Verdict(Outcome.UNCLEAR, "the budget ended before it was measured")
             return
         try:
-            self.verdict = self._judged(final)
+            verdict = self._judged(final)
+            self.verdict = verdict if self.compared is None else self.compared.applied_to(verdict)
         except (ValueError, BaselineError) as error:
             self.error, self.verdict = str(error), None
 
@@ -167,24 +176,27 @@ class Evidence:
             return self._disturbed(final)
         if first.metric == "counts":
             return judge_counts(dict(found.counts or {}), dict(self.usable[-1].counts or {}))
+        return self.judged_stored(found, self.figures, final=final)
+
+    def judged_stored(self, found: Found, figures: list[float], *, final: bool) -> Verdict:
+        """Judge these figures against the stored baseline; ValueError on a refused limit."""
         if found.is_reference:
-            band = found.entry.band
-            assert band is not None
-            return judge_reference(found.entry.median, band, self.figures, final=final)
+            assert found.entry.band is not None
+            return judge_reference(found.entry.median, found.entry.band, figures, final=final)
         rule = self.rule
         assert rule is not None
-        if len(self.figures) == 1 and len(found.processes) < MIN_SCREEN_BASELINE:
+        if len(figures) == 1 and len(found.processes) < MIN_SCREEN_BASELINE:
             return Verdict(
                 Outcome.UNCLEAR,
                 f"one process against a baseline of {len(found.processes)} decides nothing",
                 baseline=found.entry.median,
-                now=self.figures[0],
+                now=figures[0],
                 n_baseline=len(found.processes),
                 n_now=1,
                 rule=rule,
                 decided=final,
             )
-        verdict = judge(found.processes, self.figures, rule, final=final)
+        verdict = judge(found.processes, figures, rule, final=final)
         capped = sum(samples.power_capped for samples in self.usable) > len(self.usable) / 2
         if verdict.outcome is Outcome.SLOWER and capped and not found.entry.power_capped:
             reason = f"{verdict.reason}; but the power cap held the clock back, and did not before"
@@ -239,6 +251,24 @@ class Evidence:
             return MIN_CONFIRM
         missing = MIN_CONFIRM - len(self.figures)
         return missing if missing > 0 else needs_more(verdict)
+
+    @property
+    def can_be_paired(self) -> bool:
+        """Whether base can measure the same: a time, and no other end of the test."""
+        return (
+            self.ending is None
+            and self.error is None
+            and self.verdict is not None
+            and self.metric in ("device_us", "kernel_us")
+        )
+
+    def take_pairs(self, compared: Compared) -> None:
+        """Take in what base and head came to, and judge by both comparisons."""
+        self.compared = compared
+        self.add(compared.head)
+        if compared.verdict is not None and self.verdict is not None:
+            self.verdict = dataclasses.replace(self.verdict, decided=False)
+            self.judge(final=True)
 
     def wants_to_record(self) -> int:
         """How many more processes a baseline of these figures needs."""

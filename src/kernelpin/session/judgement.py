@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 from kernelpin.baselines import Found
 from kernelpin.render import clean
-from kernelpin.report import Kernel, Row
+from kernelpin.report import Kernel, Paired, Row
 from kernelpin.session import message
 from kernelpin.session.case import Case, Settings
+from kernelpin.session.compared import Compared
 from kernelpin.session.evidence import Evidence
 from kernelpin.stopwatch import KernelFigure
 from kernelpin.verdict import Outcome, Verdict, fails
@@ -157,6 +158,27 @@ def _row(test: Evidence, verdict: Verdict) -> Row:
         kernels_now=_kernels(test.kernels),
         machine=message.machine_notes(test),
         reference=found.entry.cite if found is not None and found.is_reference else None,
+        paired=None if test.compared is None else _paired(test.compared),
+    )
+
+
+def _paired(compared: Compared) -> Paired:
+    verdict = compared.verdict
+    if verdict is None:
+        return Paired(compared.ref, "not compared", reason=compared.reason)
+    return Paired(
+        ref=compared.ref,
+        outcome=verdict.outcome.replace("_", " "),
+        base=verdict.baseline,
+        head=verdict.now,
+        ratio=verdict.ratio,
+        low=verdict.low,
+        high=verdict.high,
+        limit=verdict.rule.limit if verdict.rule else None,
+        pairs=compared.pairs,
+        reason=verdict.reason,
+        kernels_base=_kernels(compared.kernels_base),
+        kernels_head=_kernels(compared.kernels_head),
     )
 
 

@@ -42,6 +42,8 @@ def headline(test: Evidence, verdict: Verdict, unclear: str | None = None) -> st
         return f"counts differ from the baseline: {verdict.reason}"
     if verdict.outcome is Outcome.SLOWER and test.metric == "host_ratio":
         return f"the ratio is out of bounds: {verdict.reason}"
+    if verdict.outcome is Outcome.SLOWER and (paired := _slower_than_base(test)) is not None:
+        return f"slower than {test.compared.ref if test.compared else 'base'}: {_change(paired)}"
     if verdict.outcome is Outcome.SLOWER:
         return f"slower than the {_what(test)}: {_change(verdict)}"
     if verdict.outcome is Outcome.UNCLEAR:
@@ -127,7 +129,21 @@ def _evidence(test: Evidence, verdict: Verdict, settings: Settings) -> Iterable[
     yield from _next(test, verdict, settings)
 
 
+def _slower_than_base(test: Evidence) -> Verdict | None:
+    """The paired verdict, where it is what fails the test."""
+    paired = None if test.compared is None else test.compared.verdict
+    return paired if paired is not None and paired.outcome is Outcome.SLOWER else None
+
+
 def _figures(test: Evidence, verdict: Verdict) -> Iterable[str]:
+    paired = _slower_than_base(test)
+    if paired is not None and paired.baseline is not None and paired.now is not None:
+        rows = [
+            ["", "median", "95 % interval", "pairs"],
+            ["base", format_us(paired.baseline), _span(paired.baseline_interval), ""],
+            ["head", format_us(paired.now), _span(paired.now_interval), str(paired.n_now)],
+        ]
+        yield from (line.rstrip() for line in table(rows))
     if verdict.baseline is None or verdict.now is None:
         return
     found = test.baseline
@@ -196,13 +212,18 @@ def _distance(test: Evidence, verdict: Verdict) -> str | None:
 
 def kernel_changes(test: Evidence) -> str:
     """Which kernels are new, gone or slower, by the names a reader knows; empty: none listed."""
+    compared = test.compared
+    if compared is not None and compared.kernels_base and compared.kernels_head:
+        return "; ".join(_compared(compared.kernels_base, compared.kernels_head)[:_KERNELS])
     found, now = test.baseline, test.kernels
     if not isinstance(found, Found) or not found.entry.kernels or now is None:
         return ""
     return "; ".join(_compared(found.entry.kernels, now)[:_KERNELS])
 
 
-def _compared(before: Iterable[KernelEntry], now: Iterable[KernelFigure]) -> list[str]:
+def _compared(
+    before: Iterable[KernelEntry | KernelFigure], now: Iterable[KernelFigure]
+) -> list[str]:
     was = {kernel.name: kernel for kernel in before}
     is_now = {kernel.name: kernel for kernel in now}
     told: list[tuple[int, str]] = []

@@ -5,15 +5,17 @@ from __future__ import annotations
 import datetime
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelpin.baselines import BaselineError, Measurement, Proposal, Store, accept
 from kernelpin.report import Difference
 from kernelpin.session.case import Case, Settings
+from kernelpin.session.compared import Base, Bases
 from kernelpin.session.evidence import Evidence
 from kernelpin.session.judgement import Judgement, judgement_of
+from kernelpin.session.pairing import compare
 from kernelpin.verdict import Outcome, too_many_unclear
 from kernelpin.workers import Budget, Source
 
@@ -41,10 +43,13 @@ class Judged:
 class Session:
     """Measures the tests of a run and judges each; nothing here knows pytest or a GPU."""
 
-    def __init__(self, settings: Settings, source: Source, budget: Budget) -> None:
+    def __init__(
+        self, settings: Settings, source: Source, budget: Budget, bases: Bases | None = None
+    ) -> None:
         self.settings = settings
         self.source = source
         self.budget = budget
+        self.bases = bases
         self.store = Store(settings.baselines)
         self._warnings: list[str] = []
 
@@ -56,6 +61,7 @@ class Session:
             if not test.was_measured and self.budget.left > 0:
                 test.error = "no measuring process said anything of this test"
         if self.settings.update != "all":
+            self._compare(tests)
             self._decide(tests.values())
         self._record_more(tests.values())
         for test in tests.values():
@@ -77,6 +83,22 @@ class Session:
                 by_id[nodeid].add(found)
         for test in wanted:
             test.judge()
+
+    def _compare(self, tests: Mapping[str, Evidence]) -> None:
+        """Measure suspects (or all) in pairs of base and head."""
+        wanted = [
+            nodeid
+            for nodeid, test in tests.items()
+            if test.can_be_paired and (self.settings.base_all or test.wants_to_decide())
+        ]
+        if self.bases is None or not wanted or self.budget.left <= 0:
+            return
+        with self.bases() as base:
+            if not isinstance(base, Base):
+                self._warnings.append(f"not compared with a base: {base.reason}")
+                return
+            for nodeid, compared in compare(tests, wanted, base, self.source, self.budget).items():
+                tests[nodeid].take_pairs(compared)
 
     def _decide(self, tests: Iterable[Evidence]) -> None:
         """Measure suspects in fresh processes until they are decided or the budget ends."""

@@ -1,0 +1,31 @@
+"""How this session's workers are started: as it was itself, less what is its own matter."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from kernelpin.workers import Launch
+
+
+def launch_of(config: pytest.Config) -> Launch:
+    """The user's interpreter, folders and options, those from the ini file and environment too."""
+    from kernelpin.workers import Launch, forwarded
+
+    arguments = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
+    positional = config.getoption("file_or_dir") or []
+    cwd = config.invocation_params.dir
+    # `python -m pytest` puts the working folder on the path, and plain `pytest` does not.
+    has_cwd = os.fspath(cwd) in sys.path or "" in sys.path
+    return Launch(
+        rootdir=config.rootpath,
+        cwd=cwd,
+        inifile=config.inipath,
+        flags=() if has_cwd else ("-P",),
+        arguments=forwarded([*arguments, *map(str, config.invocation_params.args)], positional),
+    )

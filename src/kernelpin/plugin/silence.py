@@ -1,0 +1,138 @@
+"""What would leave a session green that checked less than it says."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelpin.plugin.settings import baselines_folder
+
+
+@dataclass(slots=True)
+class Tally:
+    """What ran: ours by kind (`stopwatch`, `trace`, `gpu`), which of them need a GPU, the rest.
+
+    `skips` counts the reasons.
+    """
+
+    kinds: dict[str, str] = field(default_factory=dict)
+    on_gpu: set[str] = field(default_factory=set)
+    ran: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)
+    skips: Counter[str] = field(default_factory=Counter)
+
+    def add(self, report: Any) -> None:
+        """Count one report of one test."""
+        told = getattr(report, "kernelpin", None)
+        if told is None:
+            self.others.add(report.nodeid)
+            return
+        self.kinds[report.nodeid] = told["kind"]
+        if told["gpu"] or (told["row"] is not None and told["row"]["gpu"] is not None):
+            self.on_gpu.add(report.nodeid)
+        is_xfail = hasattr(report, "wasxfail")
+        if report.skipped and not is_xfail:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
+            self.skips[reason.removeprefix("Skipped: ")] += 1
+        elif report.when == "call" or report.failed or is_xfail:
+            self.ran.add(report.nodeid)
+
+    def ours(self, asked: bool) -> set[str]:
+        """The tests that the rules for CI are about.
+
+        A marker named gpu alone is anybody's: it counts beside a test that uses our fixtures, or
+        where it was asked for.
+        """
+        if asked or any(kind != "gpu" for kind in self.kinds.values()):
+            return set(self.kinds)
+        return set()
+
+    @property
+    def reasons(self) -> str:
+        """Why tests were skipped, the commonest first."""
+        told = [f"{reason} ({number})" for reason, number in self.skips.most_common(3)]
+        more = len(self.skips) - 3
+        return "; ".join([*told, f"{more} other reasons"] if more > 0 else told) or "no reason told"
+
+
+def asks_for_gpu(expression: str) -> bool:
+    """Whether `-m` selects GPU tests: `gpu`, `gpu and not slow`; not `not gpu`."""
+    return re.search(r"(?<!not )\bgpu\b", expression) is not None
+
+
+def without_gpu(tally: Tally) -> str | None:
+    """Why a session that must run a GPU test fails, or None."""
+    if tally.ran & tally.on_gpu:
+        return None
+    from kernelpin import machine
+
+    why = machine.why_no_gpu()
+    if not why:
+        why = f"all were skipped: {tally.reasons}" if tally.on_gpu else "none was selected"
+    return f"no GPU test ran: {why}"
+
+
+def nothing_checked(tally: Tally, markexpr: str) -> str | None:
+    """Why a CI run that is about our tests checked nothing, or None."""
+    asked = asks_for_gpu(markexpr)
+    ours = tally.ours(asked)
+    if not ours and not asked:
+        return None
+    others = tally.others | (tally.kinds.keys() - ours)
+    if not ours and not others:
+        return f"-m {markexpr!r} selected no test: is the marker gpu gone, or the path wrong?"
+    if not tally.ran & ours and not others:
+        return f"every kernelpin test was skipped, and nothing else ran: {tally.reasons}"
+    if ours & tally.on_gpu and not tally.ran & tally.on_gpu:
+        from kernelpin import machine
+
+        # Without a card, beside tests that need none, this is a run on the CPU.
+        if machine.gpu_present():
+            return f"every GPU test was skipped: {tally.reasons}"
+    return None
+
+
+def orphans(config: pytest.Config, slug: str | None, collected: Collection[str]) -> list[str]:
+    """Baselines of a GPU whose test is gone, as far as this run can know."""
+    if slug is None or config.getoption("lf", False) or not baselines_folder(config).is_dir():
+        return []
+    from kernelpin.baselines import BaselineError, Store
+
+    try:
+        found = Store(baselines_folder(config)).orphans(slug, collected, complete=True)
+    except BaselineError:
+        return []  # said by the tests that need the file
+    known = {nodeid.split("::", 1)[0] for nodeid in collected}
+    return [id_ for id_ in found if _was_looked_at(config, id_.split("::", 1)[0], known)]
+
+
+def orphaned(found: list[str]) -> str:
+    """What is said of orphans."""
+    shown = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    return (
+        f"baselines without a test: {shown}; renamed? record the new name. gone? "
+        "kernelpin baselines prune --yes"
+    )
+
+
+def _was_looked_at(config: pytest.Config, module: str, known: set[str]) -> bool:
+    """Whether this run would have collected the module's tests, were they there."""
+    path = config.rootpath / module
+    arguments = [str(argument) for argument in config.args]
+    if any("::" in a and _resolved(config, a) == path for a in arguments):
+        return False
+    whole = [_resolved(config, a) for a in arguments if "::" not in a]
+    if not any(path == place or place in path.parents for place in whole):
+        return False
+    ignores = config.getoption("ignore", None) or config.getoption("ignore_glob", None)
+    return module in known or not ignores
+
+
+def _resolved(config: pytest.Config, argument: str) -> Path:
+    return (config.invocation_params.dir / argument.split("::", 1)[0]).resolve()

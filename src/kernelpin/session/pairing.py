@@ -1,0 +1,75 @@
+"""Suspects in base and head: both sides' processes, and each test judged by pairs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from kernelpin.baselines import Found
+from kernelpin.session.compared import Base, Compared
+from kernelpin.session.evidence import Evidence
+from kernelpin.stopwatch import KernelFigure
+from kernelpin.verdict import PAIRED, Rule, Verdict, judge_pairs
+from kernelpin.workers import Budget, Results, Source, WorkerResult
+
+
+def compare(
+    tests: Mapping[str, Evidence],
+    wanted: Sequence[str],
+    base: Base,
+    head: Source,
+    budget: Budget,
+) -> dict[str, Compared]:
+    """Measure base and head in turn until each test is decided or the budget ends."""
+    from kernelpin.base import Side, measure_pairs
+
+    sources: dict[Side, Source] = {"base": base.source, "head": head}
+    kernels: dict[Side, dict[str, tuple[KernelFigure, ...]]] = defaultdict(dict)
+    failed: dict[str, WorkerResult] = {}
+
+    def measure(side: Side, nodeids: Sequence[str]) -> Results:
+        # A process lists kernels after it has timed, so that the figures stay what they are.
+        listed = side in kernels
+        results = sources[side].measure(
+            nodeids, kernels=not listed, what=f"measuring {base.ref if side == 'base' else 'head'}"
+        )
+        kernels[side].update(_kernels(results))
+        if side == "head":
+            failed.update({id_: r[-1] for id_, r in results.items() if r[-1].outcome != "passed"})
+        return results
+
+    def judge(nodeid: str, before: Sequence[float], after: Sequence[float], final: bool) -> Verdict:
+        test = tests[nodeid]
+        stored = None
+        if isinstance(test.baseline, Found) and test.error is None:
+            stored = test.judged_stored(test.baseline, list(after), final=final)
+        return judge_pairs(before, after, rule_of(test), stored=stored, final=final)
+
+    compared: dict[str, Compared] = {}
+    found = measure_pairs(wanted, measure, judge, lambda: budget.left)
+    for nodeid, pairs in found.items():
+        failure = [failed[nodeid]] if nodeid in failed else []
+        compared[nodeid] = Compared(
+            ref=base.ref,
+            verdict=pairs.verdict,
+            reason=pairs.reason,
+            head=(*pairs.head, *failure),
+            pairs=pairs.figures,
+            kernels_base=kernels["base"].get(nodeid),
+            kernels_head=kernels["head"].get(nodeid),
+        )
+    return compared
+
+
+def rule_of(test: Evidence) -> Rule:
+    """The paired rule; a limit of the test's own holds in either comparison."""
+    limit = test.case.limit
+    return PAIRED if limit is None else PAIRED.with_limit(limit, 0.0)
+
+
+def _kernels(results: Results) -> dict[str, tuple[KernelFigure, ...]]:
+    return {
+        nodeid: found[-1].samples.kernels
+        for nodeid, found in results.items()
+        if found[-1].samples is not None and found[-1].samples.kernels is not None
+    }

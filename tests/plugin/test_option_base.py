@@ -1,0 +1,177 @@
+"""`--kernelpin-base`: suspects in base and head in turn, to tell whether this change did it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_project import KernelFigure, figures, text_of
+
+from kernelpin.base import Unavailable
+from kernelpin.workers import encode
+
+
+@pytest.fixture
+def compared(project):
+    """A test with a baseline of 41.2 µs; base's figures are played from beside head's."""
+    project.timing_tests("test_it")
+    project.baseline("test_it", figures(41.2))
+
+    def play(base, head, **fields):
+        project.forget()
+        project.measured("test_it", *base, **fields)
+        content = b"".join(encode(result) + b"\n" for result in project._results)
+        (project.path / "replay.base.jsonl").write_bytes(content)
+        project.forget()
+        project.measured("test_it", *head)
+
+    project.play = play
+    return project
+
+
+BASE = "--kernelpin-base=main"
+
+
+@pytest.mark.parametrize("ci", [False, True])
+def test_slower_than_base_fails_and_says_so(compared, ci):
+    compared.play(figures(41.2, 12, seed=1), [44.0, *figures(44.0, 12, seed=2)])
+    result = compared.run(BASE, "--kernelpin-report=report", ci=ci)
+    result.assert_outcomes(failed=1)
+    text = text_of(result)
+    assert "FAILED test_speed.py::test_it - slower than main: 44." in text
+    assert "(limit +1 %)" in text
+    (row,) = compared.report()["rows"]
+    assert row["paired"]["ref"] == "main"
+    assert row["paired"]["outcome"] == "slower"
+    assert len(row["paired"]["pairs"]) == 4
+    assert row["baseline"] == pytest.approx(41.2, rel=0.01)
+
+
+@pytest.mark.parametrize("ci", [False, True])
+def test_base_as_slow_as_head_is_already_slower_and_passes(compared, ci):
+    compared.play(figures(44.0, 12, seed=1), [44.0, *figures(44.0, 12, seed=2)])
+    result = compared.run(BASE, ci=ci)
+    result.assert_outcomes(passed=1)
+    assert "already slower: test_speed.py::test_it" in text_of(result)
+
+
+def test_unclear_against_what_is_stored_is_same_where_base_says_so(compared):
+    both = figures(42.9, 16, spread=0.02)  # what moves the one moves the other
+    compared.play(both, [43.5, *both])
+    assert "1 unclear on" in text_of(compared.run("--kernelpin-base=none"))
+    assert "1 same on" in text_of(compared.run(BASE, ci=True))
+
+
+def test_who_is_no_suspect_is_not_compared_but_with_base_all(compared):
+    compared.play(figures(40.0, 12, seed=1), figures(41.2, 12, seed=2))
+    compared.run(BASE).assert_outcomes(passed=1)
+    result = compared.run(BASE, "--kernelpin-base-all")
+    result.assert_outcomes(failed=1)
+    assert "slower than main" in text_of(result)
+
+
+def test_in_ci_the_merge_base_is_the_default_and_none_turns_it_off(compared):
+    compared.play(figures(44.0, 12, seed=1), [44.0, *figures(44.0, 12, seed=2)])
+    compared.run(ci=True).assert_outcomes(passed=1)
+    compared.run("--kernelpin-base=none", ci=True).assert_outcomes(failed=1)
+
+
+def test_which_kernels_differ_between_base_and_head_is_told(compared):
+    compared.play(
+        figures(41.2, 12, seed=1), figures(47.0, 12, seed=2), kernels=(KernelFigure("a", 1, 41.0),)
+    )
+    for index, result in enumerate(compared._results):
+        kernels = (KernelFigure("a", 1, 41.0), KernelFigure("b", 1, 5.5))
+        samples = replace(result.samples, kernels=kernels)
+        compared._results[index] = replace(result, samples=samples)
+    assert "b — → 5.500 µs  ← new" in text_of(compared.run(BASE))
+
+
+def test_a_test_that_base_does_not_have_is_judged_by_what_is_stored(compared):
+    compared.play([], figures(47.9, 12))
+    (compared.path / "replay.base.jsonl").write_bytes(
+        b'{"nodeid":"test_speed.py::test_it","outcome":"failed","message":"no such thing"}\n'
+    )
+    result = compared.run(BASE, "--kernelpin-report=report")
+    result.assert_outcomes(failed=1)
+    assert "slower than the baseline" in text_of(result)
+    (row,) = compared.report()["rows"]
+    assert "no such thing" in row["paired"]["reason"]
+
+
+def test_without_a_base_it_says_why_and_judges_by_what_is_stored(compared, monkeypatch):
+    @contextmanager
+    def shallow(ref, path):
+        yield Unavailable("no commit 'main' in this shallow clone: git fetch --unshallow")
+
+    monkeypatch.setattr("kernelpin.plugin.base._played", shallow)
+    compared.play([41.2], figures(47.9, 12))
+    result = compared.run(BASE)
+    result.assert_outcomes(failed=1)
+    text = text_of(result)
+    assert "slower than the baseline" in text
+    assert "warning: not compared with a base: no commit 'main' in this shallow clone" in text
+
+
+def git(folder, *arguments):
+    subprocess.run(
+        ["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
+
+
+def test_base_is_measured_from_its_own_worktree_by_real_processes(project, monkeypatch):
+    """A plugin of the project stands in for a GPU: a process measures what its tree's file says."""
+    project.write("speed.py", "FIGURE = 41.2\n")
+    project.write(
+        "conftest.py",
+        """
+import itertools
+import sys
+from types import SimpleNamespace
+
+sys.modules["torch"] = SimpleNamespace(
+    __version__="0", version=SimpleNamespace(cuda=None, hip=None),
+    manual_seed=lambda seed: None, initial_seed=lambda: 0)
+
+import kernelpin.machine, kernelpin.workers.bench, kernelpin.workers.watch as watch
+from kernelpin.stopwatch import Samples
+from small_project import GPU, STATE
+import random, speed
+
+def measure(self, fn, *args, **options):
+    draw = random.Random()
+    values = tuple(speed.FIGURE * (1 + draw.gauss(0, 0.002)) for _ in range(5))
+    return Samples("device_us", values, "graph", l2="hot", input="x", state=(STATE,))
+
+for module in (kernelpin.machine, watch):
+    module.why_no_gpu = lambda: ""
+    module.current_gpu = lambda: GPU
+watch.Stopwatch.__call__ = measure
+watch.Stopwatch.kernels = lambda self, fn, *args: ()
+""",
+    )
+    project.timing_tests("test_it")
+    project.baseline("test_it", figures(41.2), input="x")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    git(project.path, "init", "-q", "-b", "main")
+    git(project.path, "add", ".")
+    git(project.path, "commit", "-q", "-m", "base")
+    project.write("speed.py", "FIGURE = 45.0\n")
+    git(project.path, "commit", "-q", "-a", "-m", "slower")
+    result = project.pytester.run(
+        *(sys.executable, "-m", "pytest", "--kernelpin-base=HEAD~1"),
+        *("-p", "no:hypothesispytest", "-p", "no:benchmark"),
+    )
+    result.assert_outcomes(failed=1)
+    assert "slower than HEAD~1: 4" in text_of(result)
+    listed = subprocess.run(
+        ["git", "worktree", "list"], cwd=project.path, capture_output=True, text=True, check=True
+    )
+    assert len(listed.stdout.splitlines()) == 1
