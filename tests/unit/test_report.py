@@ -271,6 +271,25 @@ def test_both_comparisons_are_told_where_there_is_a_base():
     assert "already slower<br>against <code>main</code>: same" in cells[6]
 
 
+def test_what_the_base_was_not_compared_for_is_told():
+    paired = Paired("main", "not compared", reason="a shallow clone")
+    row = Row("t", "slower", failed=True, ratio=1.1, paired=paired)
+    cells = table_rows(write_summary(Report(rows=(row,))))[0]
+    assert cells[3].strip() == "+10.0 %"
+    assert "<br>against <code>main</code>: not compared: a shallow clone" in cells[6]
+
+
+def test_kernels_that_differ_from_the_base_come_before_those_that_differ_from_the_baseline():
+    paired = Paired(
+        "main", "slower", ratio=1.1, kernels_base=(Kernel("a"),), kernels_head=(Kernel("b"),)
+    )
+    row = Row(
+        "t", "slower", kernels_before=(Kernel("c"),), kernels_now=(Kernel("b"),), paired=paired
+    )
+    cells = table_rows(write_summary(Report(rows=(row,))))[0]
+    assert cells[5].strip() == "**new** <code>b</code><br>**gone** <code>a</code>"
+
+
 def test_the_kernel_that_got_slower_is_told_where_no_kernel_is_new():
     row = Row(
         "t",

@@ -64,9 +64,9 @@ def _change(ratio: float | None, low: float | None, high: float | None) -> str:
 
 def _changes(row: Row) -> str:
     stored = _change(row.ratio, row.low, row.high)
-    if row.paired is None:
-        return stored
     it = row.paired
+    if it is None or it.ratio is None or _missing(it.ratio):
+        return stored
     pairs = f", {len(it.pairs)} pairs" if it.pairs else ""
     return f"{stored}<br>{_change(it.ratio, it.low, it.high)} against {in_code(it.ref, 60)}{pairs}"
 
@@ -88,19 +88,23 @@ def _verdict(row: Row) -> str:
 
 
 def _paired_verdict(paired: Paired) -> str:
-    reason = f": {in_text(paired.reason, 200)}" if paired.reason else ""
+    told = paired.reason is not None and paired.outcome not in ("same", "slower", "faster")
+    reason = f": {in_text(paired.reason or '', 200)}" if told else ""
     return f"against {in_code(paired.ref, 60)}: {in_text(paired.outcome, 40)}{reason}"
 
 
 def _kernels(row: Row) -> str:
     if row.outcome == "other kernels":
         return in_text(row.reason or (row.message or "–").strip().partition("\n")[0], 300)
-    before, now = row.kernels_before, row.kernels_now
-    if row.outcome == "already slower" and row.paired is not None:
-        before, now = row.paired.kernels_base or before, row.paired.kernels_head or now
-    if before is None or now is None:
+    compared = [(row.kernels_before, row.kernels_now)]
+    if row.paired is not None:
+        # What this change did comes before what happened since the baseline.
+        compared.insert(0, (row.paired.kernels_base, row.paired.kernels_head))
+    known = [(before, now) for before, now in compared if before is not None and now is not None]
+    if not known:
         return "–"
-    changes = _kernel_changes(before, now, row.limit or 0.05)
+    limit = row.limit or 0.05
+    changes = next(filter(None, (_kernel_changes(*both, limit) for both in known)), [])
     more = len(changes) - _LINES
     return "<br>".join(changes[:_LINES] + ([f"and {more} more"] if more > 0 else [])) or "same"
 
