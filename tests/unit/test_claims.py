@@ -574,6 +574,13 @@ def test_ops_are_not_dispatched():
     """)
 
 
+def test_a_call_that_two_names_match_is_counted_once():
+    trace = small_trace(op("aten::add", kernel(ADD)))
+    assert "found 1 call of aten::add\n" in said(
+        lambda: expect(trace).does_not_dispatch("aten::add", "aten::*")
+    )
+
+
 def test_claims_about_ops_hold_on_the_cpu():
     trace = small_trace(linear(), gpu=False)
     expect(trace).under("aten::linear").dispatches("aten::t", times=1).does_not_dispatch(
@@ -653,6 +660,14 @@ def test_the_pace_is_told_for_each_step():
         lambda: claims.is_compute_bound()
     )
     claims.is_overhead_bound(idle=0.5).is_compute_bound(idle=0.7)
+
+
+def test_the_pace_of_many_steps_is_told_for_the_first_ones():
+    message = said(
+        lambda: expect(small_trace(*[step(op("aten::mm", kernel(GEMM)))] * 14)).is_overhead_bound()
+    )
+    assert message.split("\n")[11].startswith("  ProfilerStep#11  ")
+    assert message.split("\n")[12] == "  … 4 more steps"
 
 
 def test_overlapping_kernels_keep_the_gpu_busy_once():

@@ -140,6 +140,19 @@ def test_a_large_tree_keeps_its_marks_and_says_how_much_it_leaves_out():
     """)
 
 
+def test_a_lone_branch_that_is_left_out_is_named_not_counted():
+    ops = [op(f"aten::op{i}", kernel(f"kernel_{i}")) for i in range(4)]
+    trace = small_trace(label("model", *ops))
+    (marked,) = trace.ops("aten::op1")[0].kernels
+    assert tree(trace.ops("model")[0], mark={marked}, limit=3) == drawn("""
+        model
+        ├─ aten::op0  … (1 kernel)
+        ├─ aten::op1
+        │  └─ kernel_1  2.000 µs   ← unexpected
+        └─ … 2 more (2 kernels)
+    """)
+
+
 def test_names_are_shortened_and_numbered_where_that_makes_them_alike():
     long = "nvjet_sm90_tst_192x128_64x5_2x1_v_bz_coopB_{}_bias_and_more_words_to_fill_it_TNT"
     one, two = long.format("aaa"), long.format("bbb")

@@ -60,7 +60,8 @@ class OpClaims(ClaimsBase):
         self._subject.require_ops()
 
         def check(scope: Scope) -> Failure | None:
-            found = [op for name in wanted for op in matching(scope.ops(), name)]
+            ops = scope.ops()
+            found = list(dict.fromkeys(op for name in wanted for op in matching(ops, name)))
             if not found:
                 return None
             called = listing(list(dict.fromkeys(short(op.name) for op in found)))

@@ -10,6 +10,8 @@ from kernelpin.claims.base import ClaimsBase
 from kernelpin.claims.subject import short
 from kernelpin.render import format_ns, table
 
+LISTED = 10  # steps in the evidence
+
 
 class PaceClaims(ClaimsBase):
     """How busy the GPU is kept."""
@@ -55,15 +57,17 @@ class PaceClaims(ClaimsBase):
         for at, (scope, share) in enumerate(zip(subject.scopes, shares, strict=True)):
             name = short(scope.name) if subject.noun == "step" else f"call {at + 1}"
             host, busy = checks.host_ns(scope), checks.busy_ns(scope.kernels)
-            rows.append([name, format_ns(host), format_ns(busy), f"{percent(share)}"])
+            rows.append([name, format_ns(host), format_ns(busy), percent(share)])
+        left_out = len(shares) - LISTED
+        more = [f"… {left_out} more {subject.noun}s"] if left_out > 0 else []
         several = f" (median of {len(shares)} {subject.noun}s)" if len(shares) > 1 else ""
         subject.fail(
             f"expected the GPU idle {bound} {percent(idle)} of the time {subject.place} ({word}), "
             f"found it idle {percent(found)}{several}",
-            table(rows[:10]), because,
+            (*table(rows[: LISTED + 1]), *more), because,
         )  # fmt: skip
         return self
 
 
 def percent(share: float) -> str:
-    return f"{100.0 * share:.0f} %"
+    return f"{100.0 * share:.3g} %"

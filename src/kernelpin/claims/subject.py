@@ -164,7 +164,7 @@ def repeated(name: str, n: int) -> str:
 
 def trace_of(scope: Scope) -> Trace:
     """The trace that a step or op is a view of."""
-    return scope._trace
+    return scope._trace  # the views keep it to themselves: users hold the trace anyway
 
 
 def short(name: str) -> str:
