@@ -922,9 +922,9 @@ def test_of_two_opposite_claims_about_one_step_just_one_holds(parts):
     for one, other in COMPLEMENTS:
         assert holds_for(one, claims) != holds_for(other, claims)
     kernels = [k for k in claims._subject.scopes[0].kernels if k.category == "kernel"]
-    assert [n for n in range(60) if holds_for(lambda c, n=n: c.launches(n), claims)] == [
-        len(kernels)
-    ]
+    near = range(max(0, len(kernels) - 2), len(kernels) + 3)
+    held = [n for n in near if holds_for(lambda c, n=n: c.launches(n), claims)]
+    assert held == [len(kernels)]
 
 
 def holds_for(claim, claims) -> bool:
