@@ -3,8 +3,8 @@
 Estimated is the log of now over baseline, with a t-interval: Welch's for a stored baseline,
 Student's on the log ratios of pairs. The interval may be looked at after every process from the
 4th to the 12th: it covers in 95 % of cases at all looks together (a repeated confidence interval,
-Jennison & Turnbull, JRSS B 51, 1989), since each is taken at `LOOK_LEVEL`. Once is 5 %; simulated,
-nine looks at 5 % err in 8.0 % on one side, at 1.2 % in 2.5 %.
+Jennison & Turnbull, JRSS B 51, 1989), since each is taken at `LOOK_LEVEL`: simulated, nine looks at
+the 5 % level would err on one side in 8.0 % of cases, at 1.2 % they do in 2.5 %.
 
     SLOWER   the interval is above 1 + limit, and "nothing changed" is ruled out at `SURE_LEVEL`
     FASTER   the interval is below 1 - limit
@@ -15,8 +15,9 @@ estimate is within the limit too, so that what lies between limit and catch is l
 
 The second condition costs nothing where noise is small beside the limit, and is what keeps sixty
 tests quiet where it is not: an interval alone errs by construction in up to 2.5 % of tests there.
-It tests that all processes come from one distribution, so that it may pool what is known of it; two
-modes (a quarter of processes 12 % slower) give 0.006 % false alarms a test with it, 0.25 % without.
+It tests that all processes come from one distribution, so that it may pool what is known of it. Two
+modes (a quarter of processes 12 % slower) give 0.007 % false alarms a test with it, 0.25 % without
+(docs/detection.md).
 
 All on the log scale; processes on an array's last axis, tests on those before.
 """

@@ -33,8 +33,8 @@ def is_suspect(
 ) -> bool:
     """Whether one process leaves it open that the test is slower, so that fresh ones must tell.
 
-    A true slowdown of `rule.catch` passes in at most 0.6 % of cases, whatever the noise: what passes
-    is not looked at again.
+    A true slowdown of `rule.catch` passes in at most 0.6 % of cases, whatever the noise: what
+    passes is not looked at again.
     """
     if len(baseline) < MIN_SCREEN_BASELINE:
         _figures("baseline", baseline, 2)

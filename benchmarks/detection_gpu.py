@@ -1,0 +1,402 @@
+"""How well the gate detects, measured on the GPUs of this machine with slowdowns of known size.
+
+    python benchmarks/detection_gpu.py --seconds 300 --out detection/            # four GPUs
+    python benchmarks/detection_gpu.py --seconds 590 --out detection/            # one
+    python benchmarks/detection_gpu.py --seconds 150 --trouble --out trouble/
+    python benchmarks/detection_gpu.py --table detection/ earlier/               # only judge again
+
+Every GPU is a lane of its own; up to four lanes share the workloads among them. In a lane one
+process after the other measures with the product's stopwatch: one that plans (how much longer a
+chain of FMAs makes +1 % of each workload, see planted.py), then the baseline's, then as many as the
+time allows, each measuring every workload at every size in an order of its own. A process is a fork
+of one that has imported torch and not touched the GPU: context, addresses and clocks are fresh.
+
+What is judged (detected.py), each figure once by each method:
+  stored    a process screens; suspects get 4 fresh ones, then 2 more while undecided (limit 3 %)
+  paired    base in one process and head in the next, order alternating, 4 to 12 pairs (limit 1 %);
+            each two processes serve twice, once either way round, but for unchanged code
+  pytest-benchmark   its own sampler on replays of the stopwatch's CUDA graph, each ended by a
+            synchronisation, warmed; its median against its own earlier run, `median:5%`
+Under trouble unchanged code is measured after the card idled for 10 s, after a GEMM loop of 10 s
+ran it into its power cap, and beside a stranger's GEMM loop. OUT/processes.jsonl holds every figure
+as it came, OUT/detection_gpu.json what was made of them. The table comes last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the tree's own, whatever is installed
+
+from benchmarks.detected import TROUBLES, report  # noqa: E402
+from benchmarks.planted import WORKLOADS, Chain, Steps, Workload, planned  # noqa: E402
+from kernelpin.verdict import LOOKS, STORED_SAME_CARD, is_suspect  # noqa: E402
+
+RIVAL_EVERY = 5  # of the processes that measure everything
+Found = dict[str, Any]
+
+
+# -- in one process ----------------------------------------------------------------------------
+
+
+@dataclass
+class Order:
+    """What a process is to measure: each workload at each length of the chain in `steps`."""
+
+    role: str
+    seed: int
+    steps: Steps
+    rival: bool = False
+    budget_s: float = 30.0
+    dry: bool = False
+
+    def items(self) -> list[tuple[str, str, int]]:
+        """Workload, size and length, in an order of this process's own."""
+        items = [(name, size, n) for name, sizes in self.steps.items() for size, n in sizes.items()]
+        random.Random(self.seed).shuffle(items)
+        return items
+
+
+def work(order: Order) -> Found:
+    """Measure in this process, which has not touched the GPU before."""
+    import torch
+
+    from kernelpin.machine import current_gpu
+    from kernelpin.stopwatch import Stopwatch
+    from kernelpin.stopwatch.graphs import capture
+
+    torch.manual_seed(0)
+    chain, gpu = Chain(), current_gpu()
+    made = {
+        workload.name: workload.calls(chain, torch)
+        for workload in WORKLOADS
+        if workload.name in order.steps
+    }
+    stopwatch = Stopwatch(budget_s=order.budget_s)
+    figures: Found = defaultdict(dict)
+    for name, size, steps in order.items():
+        began = time.monotonic()
+        samples = stopwatch(made[name](steps))
+        figures[name][size] = {
+            "us": samples.figure,
+            "clock": samples.sm_clock_mhz,
+            "capped": samples.power_capped,
+            "reason": samples.reason,
+            "method": samples.method,
+            "calls": samples.calls_per_sample,
+            "seconds": time.monotonic() - began,
+        }
+    found: Found = {
+        "gpu": gpu.name if gpu else None,
+        "uuid": gpu.uuid if gpu else None,
+        "driver": gpu.driver if gpu else None,
+        "torch": str(torch.__version__),
+        "chain": chain.how,
+        "ns_per_step": chain.ns_per_step,
+        "figures": figures,
+    }
+    if order.rival:
+        stream = torch.cuda.Stream()
+
+        def replays(name: str, size: str, steps: int) -> Callable[[], None]:
+            graph = capture(stream, made[name](steps), figures[name][size]["calls"])
+
+            def replay() -> None:
+                graph.replay()
+                torch.cuda.synchronize()
+
+            return replay
+
+        found["rival"] = rival({f"{n}|{size}": replays(n, size, k) for n, size, k in order.items()})
+    return found
+
+
+def rival(calls: dict[str, Callable[[], None]]) -> dict[str, dict[str, float]]:
+    """Each call's median by pytest-benchmark, and the seconds it took; empty where it cannot."""
+    try:
+        import pytest
+        import pytest_benchmark  # noqa: F401
+    except ImportError:
+        return {}
+
+    class Calls:
+        def pytest_generate_tests(self, metafunc: Any) -> None:
+            metafunc.parametrize("call", list(calls.values()), ids=list(calls))
+
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "rival.json"
+        status = pytest.main(
+            [
+                str(ROOT / "benchmarks" / "rival_bench.py"),
+                *("-q", "-c", os.devnull, f"--rootdir={folder}", f"--basetemp={folder}/tmp"),
+                *("-p", "no:kernelpin", "-p", "no:cacheprovider", "-p", "no:warnings"),
+                *("--benchmark-only", "--benchmark-quiet", "--benchmark-max-time=0.1"),
+                *("--benchmark-warmup=on", "--benchmark-warmup-iterations=10"),
+                *("--benchmark-min-rounds=40", f"--benchmark-json={result}"),
+            ],
+            plugins=[Calls()],
+        )
+        if status != 0:
+            raise RuntimeError(f"pytest-benchmark ended with {status}")
+        found = json.loads(result.read_text())["benchmarks"]
+    seconds = (time.monotonic() - began) / len(calls)
+    return {
+        one["name"].split("[", 1)[1][:-1]: {"median": one["stats"]["median"], "seconds": seconds}
+        for one in found
+    }
+
+
+def dry(order: Order) -> Found:
+    """Figures as an H200 might give them, to try the rest without one."""
+    own = {workload.name: (3 * 1.85**i, workload.steps) for i, workload in enumerate(WORKLOADS)}
+    noise = random.Random(order.seed)
+    figures: Found = defaultdict(dict)
+    for name, size, steps in order.items():
+        unchanged, length = own[name]
+        figures[name][size] = {
+            "us": (unchanged + (steps - length) * 2e-3) * (1 + noise.gauss(0, 0.003)),
+            "clock": 1980,
+            "capped": False,
+            "method": "graph",
+            "calls": 10,
+            "seconds": 0.5,
+            "reason": "another process" if order.role == "stranger" else None,
+        }
+    found: Found = {"gpu": "dry run", "uuid": "none", "driver": "none", "torch": "none"}
+    return found | {"chain": "none", "ns_per_step": 2.0, "figures": figures}
+
+
+# -- one lane: a GPU and its processes in turn ---------------------------------------------------
+
+
+@dataclass
+class Lane:
+    """Starts one process after the other on this GPU until the time is over."""
+
+    number: int
+    out: Path
+    deadline: float
+    workloads: list[Workload]
+    baseline: int = 8
+    most: int = 1000
+    sizes: tuple[int, ...] = (0, 1, 2, 5, 10)
+    dry: bool = False
+    count: int = 0
+    longest: dict[str, float] = field(default_factory=dict)
+
+    def run(self, trouble: bool) -> int:
+        if not self.dry:
+            import torch  # noqa: F401  # once for all that are forked
+        unchanged = {workload.name: {"0": workload.steps} for workload in self.workloads}
+        plan = self.process("plan", unchanged)
+        if plan is None:
+            return 1
+        before = []
+        for number in range(self.baseline):
+            last = number == self.baseline - 1
+            before.append(self.process("baseline", unchanged, rival=last and not trouble))
+        if trouble:
+            for name in TROUBLES:
+                self.troubled(name, unchanged, [found for found in before if found])
+            return 0
+        steps = planned(plan["figures"], plan["ns_per_step"], self.sizes)
+        # A guess for the first of them; after that it is known.
+        self.longest["now"] = len(self.sizes) * self.longest.get("baseline", 0.0)
+        self.longest["now+rival"] = 2 * self.longest["now"]
+        for number in range(self.most):
+            rival = number % RIVAL_EVERY == 0
+            if not self.has_time_for("now+rival" if rival else "now"):
+                break
+            self.process("now", steps, rival=rival)
+        return 0
+
+    def has_time_for(self, kind: str) -> bool:
+        return time.time() + 1.1 * self.longest.get(kind, 0.0) < self.deadline
+
+    def troubled(self, name: str, steps: Steps, before: list[Found]) -> None:
+        """One process under trouble, and four more where that one leaves suspects."""
+        for number in range(1 + LOOKS[0]):
+            busy = None
+            if name == "cold" and not self.dry:
+                time.sleep(10)
+            elif not self.dry:
+                # Not of this run: it does not bear its mark, nor is it an ancestor.
+                plain = {k: v for k, v in os.environ.items() if not k.startswith("KERNELPIN_")}
+                busy = subprocess.Popen([sys.executable, __file__, "--busy"], env=plain)
+                time.sleep(10)
+                if name == "hot":
+                    busy.kill()
+                    busy.wait()
+            try:
+                found = self.process(name, steps, budget_s=2.0)
+            finally:
+                if busy is not None:
+                    busy.kill()
+                    busy.wait()
+            if found is None or (number == 0 and not self.suspects(found, before)):
+                return
+
+    def suspects(self, found: Found, before: list[Found]) -> list[str]:
+        return [
+            name
+            for name, figures in found["figures"].items()
+            if not figures["0"]["reason"]
+            and is_suspect(
+                [one["figures"][name]["0"]["us"] for one in before],
+                figures["0"]["us"],
+                STORED_SAME_CARD,
+            )
+        ]
+
+    def process(
+        self, role: str, steps: Steps, *, rival: bool = False, budget_s: float = 30.0
+    ) -> Found | None:
+        """What a fork measured; None where the time is over or it failed."""
+        kind = role + ("+rival" if rival else "")
+        if not self.has_time_for(kind):
+            return None
+        self.count += 1
+        order = Order(role, self.count, steps, rival, budget_s, self.dry)
+        began = time.time()
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            answer(order, writer)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            told = pipe.read()
+        os.waitpid(child, 0)
+        seconds = time.time() - began
+        self.longest[kind] = max(self.longest.get(kind, 0.0), seconds)
+        found: Found = json.loads(told) if told else {"error": "it died"}
+        found |= {"role": role, "lane": self.number, "number": self.count, "took": seconds}
+        with self.out.open("a") as file:
+            file.write(json.dumps(found) + "\n")
+        line = f"lane {self.number}: {kind} {seconds:.1f} s {found.get('error', '')}"
+        print(line, file=sys.stderr, flush=True)
+        return None if "error" in found else found
+
+
+def answer(order: Order, writer: int) -> None:
+    """The life of a forked process: what it found goes down the pipe, what it prints nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    try:
+        found = dry(order) if order.dry else work(order)
+    except BaseException as error:
+        traceback.print_exc()
+        found = {"error": f"{type(error).__name__}: {error}"}
+    with os.fdopen(writer, "wb") as pipe:
+        pipe.write(json.dumps(found).encode())
+    sys.stderr.flush()
+    os._exit(0)
+
+
+# -- the command -------------------------------------------------------------------------------
+
+
+def busy() -> int:
+    """A GEMM loop that runs the card into its power cap, until it is killed."""
+    import torch
+
+    x = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        for _ in range(20):
+            torch.mm(x, x)
+        torch.cuda.synchronize()
+    return 0
+
+
+def visible_gpus() -> list[str]:
+    """What CUDA_VISIBLE_DEVICES names, else the UUIDs that nvidia-smi tells."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name for name in named.split(",") if name]
+    query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    return subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
+
+
+def measure(options: argparse.Namespace) -> int:
+    began = time.time()
+    options.out.mkdir(parents=True, exist_ok=True)
+    cards = ["none"] * min(2, options.lanes) if options.dry else visible_gpus()[: options.lanes]
+    split = options.split or min(4, len(cards))
+    lanes = []
+    for lane, card in enumerate(cards):
+        (options.out / f"lane-{lane}.jsonl").unlink(missing_ok=True)
+        command = [sys.executable, __file__, "--out", str(options.out), "--lane", str(lane)]
+        command += ["--split", str(split), "--baseline", str(options.baseline)]
+        command += ["--most", str(options.most)]
+        command += ["--deadline", str(began + options.seconds - 5)]
+        command += ["--dry"] * options.dry + ["--trouble"] * options.trouble
+        lanes.append(subprocess.Popen(command, env=os.environ | {"CUDA_VISIBLE_DEVICES": card}))
+    for process in lanes:
+        process.wait()
+    with (options.out / "processes.jsonl").open("w") as file:
+        for lane in range(len(cards)):
+            part = options.out / f"lane-{lane}.jsonl"
+            if part.exists():
+                file.write(part.read_text())
+                part.unlink()
+    return tell([options.out], options.out, time.time() - began)
+
+
+def tell(folders: list[Path], out: Path | None, seconds: float | None = None) -> int:
+    """Judge what lies in the folders; each is a run with baselines of its own."""
+    processes = [
+        json.loads(line) | {"run": number}
+        for number, folder in enumerate(folders)
+        for line in (folder / "processes.jsonl").read_text().splitlines()
+    ]
+    text, data = report(processes)
+    if out is not None:
+        (out / "detection_gpu.json").write_text(json.dumps(data | {"seconds": seconds}, indent=1))
+    print(text, flush=True)
+    return 0 if data["workloads"] else 1
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=300.0, help="for all of it")
+    parser.add_argument("--out", type=Path, default=Path("detection"))
+    parser.add_argument("--baseline", type=int, default=8, help="processes of the baseline")
+    parser.add_argument("--most", type=int, default=1000, help="processes after those")
+    parser.add_argument("--lanes", type=int, default=8, help="GPUs at most")
+    parser.add_argument("--split", type=int, default=0, help="lanes that share the workloads")
+    parser.add_argument("--trouble", action="store_true", help="cold, hot, beside a stranger")
+    parser.add_argument("--table", type=Path, nargs="+", help="folders to judge again")
+    parser.add_argument("--dry", action="store_true", help="invented figures, no GPU")
+    for name, kind in (("--lane", int), ("--deadline", float)):
+        parser.add_argument(name, type=kind, help=argparse.SUPPRESS)
+    parser.add_argument("--busy", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.busy:
+        return busy()
+    if options.table:
+        return tell(options.table, None)
+    if options.lane is None:
+        return measure(options)
+    own = list(WORKLOADS)[options.lane % options.split :: options.split]
+    out = options.out / f"lane-{options.lane}.jsonl"
+    lane = Lane(options.lane, out, options.deadline, own, options.baseline, options.most)
+    return replace(lane, dry=options.dry).run(options.trouble)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
