@@ -369,7 +369,8 @@ class TestPrune:
         Path("pytest.ini").write_text("[pytest]\naddopts = -m 'not x'\nmarkers =\n  x: one\n")
         return run
 
-    def test_collects_the_tests_itself_and_sees_the_deselected_ones(self, suite):
+    def test_collects_the_tests_itself_and_sees_the_deselected_ones(self, suite, monkeypatch):
+        monkeypatch.setenv("PYTEST_ADDOPTS", "--an-option-for-another-run")
         code, out, err = suite("prune")
         assert (code, err) == (1, "")
         assert f"would delete 1 baseline without a test\n  {COUNTS}\n" in out
