@@ -17,6 +17,8 @@ from kernelpin.workers.launch import Launch, environment
 from kernelpin.workers.process import Worker
 from kernelpin.workers.result import Event, Order, WorkerResult, read_recorded
 
+_LEAST_STALL_S = 10.0
+
 Results = dict[str, list[WorkerResult]]
 
 
@@ -38,7 +40,7 @@ class Budget:
     @property
     def stall_s(self) -> float:
         """How long one test may be silent: a quarter, so that one that hangs leaves time."""
-        return self.seconds / 4
+        return max(_LEAST_STALL_S, self.seconds / 4)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
