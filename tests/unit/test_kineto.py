@@ -365,7 +365,7 @@ def test_records_that_cannot_be_read_make_the_trace_incomplete(index, fields, to
         (0, {"dur": None}, "1 event(s) without a usable duration, taken as 0, the first: aten::l"),
         (3, {"dur": 1e18}, "1 event(s) without a usable duration, taken as 0, the first: gemm: d"),
         (3, {"args": {}}, "1 GPU record(s) without a correlation id, the first: gemm"),
-        (3, {"args": {"correlation": "x"}}, "1 GPU record(s) with an odd correlation id, the first"),
+        (3, {"args": {"correlation": "x"}}, "1 GPU record(s) with an odd correlation id, the fi"),
         (2, {"args": None}, "1 runtime call(s) without a correlation id, the first: cudaLaunchKe"),
         (3, {"args": {"correlation": 7.5}}, "1 event(s) whose args have a wrong type, the first:"),
     ],
