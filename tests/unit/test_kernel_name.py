@@ -435,7 +435,7 @@ def test_two_real_names_run_together_have_a_family(one, other):
         "a_", "a", "_", "<", ">", "<>", "(", "()", "1x", "128x128_", "s16816gemm_", "_ZN1aI", "1a",
         "I", "Ul", "LN", "0d", "1", "d1", "Conv", "_conv", "Functor", "x_kernel_impl", "E", "S_",
         "kernel_cuda_gpu, ", "{lambda(", "{lambda(a)#1}", "(anonymous namespace)::", "unsigned ",
-        "?@a", "splitK",
+        "?@a", "splitK", "a_kernel", "_kernel_impl", "launch_a", "ab, ",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("before", ["", "_ZN", "triton_poi_fused_", "void at::reduce_kernel<"])
@@ -505,6 +505,10 @@ def test_triton_takes_in_every_kind_of_triton_kernel(family, wanted, expected):
         ("_ZN2ns3fooILNS_4ModeE12EfEEvv", "ns::foo<Mode, float>"),
         ("_ZN2ns3fooIL4Mode3EfEEvv", "ns::foo<Mode, float>"),
         ("_ZN2ns3fooIZNS_3barEvEUlffE_EEvv", "ns::foo<bar, {lambda(float, float)#1}>"),
+        (
+            "_ZN2ns3fooIZZNS_3barEvENKUlvE5_clEvEUlN3c108BFloat16EE_EEvv",
+            "ns::foo<bar, {lambda(void)#1}, {lambda(c10, BFloat16)#1}>",
+        ),
         ("foo<float>(int)", "foo<float>(int)"),
         ("_Zebra", "_Zebra"),
     ],

@@ -56,8 +56,6 @@ _FUNCTORS = (
     re.compile(r"(?:gpu_)?(\w+?)_kernel(?:_impl|_cuda|_gpu|_functor)*"),
     re.compile(r"(Copy|TensorAssign|ReduceAdd|ReduceMultiply)"),
 )
-_LONGEST_FUNCTOR = 100  # characters: the patterns above are not linear
-_MOST_WORDS = 200  # a functor stands early, whatever follows
 
 
 def decode(name: str, signature: Signature) -> KernelName:
@@ -113,8 +111,8 @@ def _functor(signature: Signature) -> str | None:
     template = signature.template
     if len(template) > 1 and template.islower() and template.isidentifier():
         return template if dtype_in(template) is None else None  # a short name, read back
-    for word in signature.words[:_MOST_WORDS]:
-        if word in _ADAPTERS or word.startswith("TensorList") or len(word) > _LONGEST_FUNCTOR:
+    for word in signature.words:
+        if word in _ADAPTERS or word.startswith("TensorList"):
             continue
         for pattern in _FUNCTORS:
             if match := pattern.fullmatch(word):
