@@ -2,11 +2,13 @@
 
 import time
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelpin import load_trace
 from kernelpin.kernel_name import FAMILIES, KernelName, decode_kernel_name, in_family
 from kernelpin.kernel_name.mangled import readable
 
@@ -377,6 +379,15 @@ def test_a_real_name_tells_exactly_this(name, expected):
         if field.name not in ("name", "short")
     }
     assert told_by(decode_kernel_name(name), expected) == {**everything, **expected}
+
+
+RECORDED = sorted((Path(__file__).parents[2] / "fixtures" / "traces").rglob("*.json.gz"))
+
+
+def test_no_kernel_of_a_recorded_trace_is_unknown():
+    names = {kernel.name for path in RECORDED for kernel in load_trace(path).kernels}
+    assert names
+    assert [name for name in names if decode_kernel_name(name).family == "other"] == []
 
 
 def test_every_family_occurs_in_the_table():
