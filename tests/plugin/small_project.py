@@ -12,7 +12,7 @@ from kernelpin.machine import Gpu, State
 from kernelpin.stopwatch import KernelFigure, Samples
 from kernelpin.workers import WorkerResult, encode
 
-__all__ = ["GPU", "STATE", "KernelFigure", "Project", "figures", "text_of"]
+__all__ = ["FAKE_GPU", "GPU", "STATE", "KernelFigure", "Project", "figures", "text_of"]
 
 GPU = Gpu(
     name="NVIDIA H200",
@@ -30,6 +30,62 @@ GPU = Gpu(
     sm_clock_max_mhz=1980,
 )
 STATE = State(sm_clock_mhz=1980)
+
+# A conftest.py that stands in for a GPU in real processes: they measure what `speed.FIGURE` says,
+# and note in the file $MEASURED what they did.
+FAKE_GPU = """
+import os
+import random
+import sys
+from types import SimpleNamespace
+
+sys.modules["torch"] = SimpleNamespace(
+    __version__="0",
+    version=SimpleNamespace(cuda=None, hip=None),
+    cuda=SimpleNamespace(is_initialized=lambda: False),
+    manual_seed=lambda seed: None,
+    initial_seed=lambda: 0,
+)
+
+import kernelpin.machine
+import kernelpin.workers.bench
+import kernelpin.workers.watch as watch
+import speed
+from kernelpin.stopwatch import KernelFigure, Samples
+from small_project import GPU, STATE
+
+KERNELS = (KernelFigure("gemm", 1, 5.0),)
+
+
+def note(what):
+    with open(os.environ["MEASURED"], "a") as file:
+        print(os.getpid(), what, file=file)
+
+
+def device_time(self, fn, *args, **options):
+    note("time")
+    draw = random.Random()
+    values = tuple(speed.FIGURE * (1 + draw.gauss(0, 0.002)) for _ in range(5))
+    return Samples("device_us", values, "graph", l2="hot", input="x", state=(STATE,))
+
+
+def counts(self, fn, *args):
+    note("counts")
+    return Samples("counts", (), "profiler", input="x", counts={"kernels": 1}, kernels=KERNELS)
+
+
+def kernels(self, fn, *args):
+    note("kernels")
+    return KERNELS
+
+
+for module in (kernelpin.machine, watch):
+    module.why_no_gpu = lambda: ""
+    module.current_gpu = lambda: GPU
+watch.Stopwatch.__call__ = device_time
+watch.Stopwatch.counts = counts
+watch.Stopwatch.kernels = kernels
+"""
 _CI = ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE")
 
 

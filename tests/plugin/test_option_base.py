@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_project import KernelFigure, figures, text_of
+from small_project import FAKE_GPU, KernelFigure, figures, text_of
 
 from kernelpin.base import Unavailable
 from kernelpin.workers import encode
@@ -127,39 +127,13 @@ def git(folder, *arguments):
 
 
 def test_base_is_measured_from_its_own_worktree_by_real_processes(project, monkeypatch):
-    """A plugin of the project stands in for a GPU: a process measures what its tree's file says."""
+    """A stand-in for a GPU, on which a process measures what its own tree's file says."""
     project.write("speed.py", "FIGURE = 41.2\n")
-    project.write(
-        "conftest.py",
-        """
-import itertools
-import sys
-from types import SimpleNamespace
-
-sys.modules["torch"] = SimpleNamespace(
-    __version__="0", version=SimpleNamespace(cuda=None, hip=None),
-    manual_seed=lambda seed: None, initial_seed=lambda: 0)
-
-import kernelpin.machine, kernelpin.workers.bench, kernelpin.workers.watch as watch
-from kernelpin.stopwatch import Samples
-from small_project import GPU, STATE
-import random, speed
-
-def measure(self, fn, *args, **options):
-    draw = random.Random()
-    values = tuple(speed.FIGURE * (1 + draw.gauss(0, 0.002)) for _ in range(5))
-    return Samples("device_us", values, "graph", l2="hot", input="x", state=(STATE,))
-
-for module in (kernelpin.machine, watch):
-    module.why_no_gpu = lambda: ""
-    module.current_gpu = lambda: GPU
-watch.Stopwatch.__call__ = measure
-watch.Stopwatch.kernels = lambda self, fn, *args: ()
-""",
-    )
+    project.write("conftest.py", FAKE_GPU)
     project.timing_tests("test_it")
     project.baseline("test_it", figures(41.2), input="x")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("MEASURED", str(project.path / "measured.txt"))
     git(project.path, "init", "-q", "-b", "main")
     git(project.path, "add", ".")
     git(project.path, "commit", "-q", "-m", "base")

@@ -116,6 +116,7 @@ def test_interrupted_it_keeps_what_it_has_and_says_how_to_go_on(recording):
         "torch.py",
         "from types import SimpleNamespace\n__version__ = '0'\n"
         "version = SimpleNamespace(cuda=None, hip=None)\n"
+        "cuda = SimpleNamespace(is_initialized=lambda: False)\n"
         "def manual_seed(seed): pass\ndef initial_seed(): return 0\n",
     )
     recording.write(

@@ -16,6 +16,7 @@ TORCH = """
 from types import SimpleNamespace
 __version__ = "0.0"
 version = SimpleNamespace(cuda=None, hip=None)
+cuda = SimpleNamespace(is_initialized=lambda: False)
 def manual_seed(seed): pass
 def initial_seed(): return 0
 """

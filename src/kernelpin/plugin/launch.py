@@ -5,12 +5,26 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from kernelpin.workers import Launch
+
+
+def stand_aside() -> None:
+    """Make this process easy to have beside a worker on the GPU: known for kin, its cache empty."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return
+    has_context = getattr(torch._C, "_cuda_hasPrimaryContext", lambda device: True)
+    if not has_context(torch.cuda.current_device()):
+        return  # and none shall come of it: the GPU may be in exclusive mode
+    from kernelpin.machine import learn_own_pid
+
+    learn_own_pid()
+    torch.cuda.empty_cache()
 
 
 def launch_of(config: pytest.Config) -> Launch:

@@ -13,7 +13,7 @@ import pytest
 
 from kernelpin.plugin import benchmark
 from kernelpin.plugin.base import bases_of
-from kernelpin.plugin.launch import launch_of
+from kernelpin.plugin.launch import launch_of, stand_aside
 from kernelpin.plugin.progress import Line
 from kernelpin.plugin.settings import budget_s, is_xdist_worker, processes, settings_of
 
@@ -168,6 +168,7 @@ class Timings:
         if replay is not None:
             source = Replay(replay)
         else:
+            stand_aside()
             source = Fleet(launch_of(self.config), budget, progress=line.tell)
         journal: Path | None = self.config.getoption("--kernelpin-journal")
         if journal is None:

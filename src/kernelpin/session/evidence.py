@@ -235,11 +235,6 @@ class Evidence:
 
     # -- what is still to be measured ------------------------------------------------------------
 
-    @property
-    def listed_kernels_needed(self) -> bool:
-        """Whether the next process should list the kernels too."""
-        return self.kernels is None and self.metric == "device_us"
-
     def wants_to_decide(self) -> int:
         """How many more processes to measure before the next verdict; 0: this one stands."""
         verdict = self.verdict

@@ -56,7 +56,8 @@ class Session:
     def judge(self, cases: Sequence[Case]) -> Judged:
         """Screen all in as many processes as asked for, then go on with what does not decide."""
         tests = {case.nodeid: Evidence(case, self.store, self.settings) for case in cases}
-        self._measure(tests.values(), self.settings.processes, "measuring")
+        recording = self.settings.update == "all"
+        self._measure(tests.values(), self.settings.processes, "measuring", kernels=recording)
         for test in tests.values():
             if not test.was_measured and self.budget.left > 0:
                 test.error = "no measuring process said anything of this test"
@@ -70,15 +71,22 @@ class Session:
 
     # -- rounds --------------------------------------------------------------------------------
 
-    def _measure(self, tests: Iterable[Evidence], processes: int, what: str) -> None:
-        """Measure each test in that many processes, and judge it by what is there then."""
+    def _measure(
+        self, tests: Iterable[Evidence], processes: int, what: str, *, kernels: bool = True
+    ) -> None:
+        """Measure each test in that many processes, and judge it by what is there then.
+
+        With `kernels`, the last of them lists the kernels that are not known yet, so that it can
+        be told what changed.
+        """
         wanted = list(tests)
         by_id = {test.case.nodeid: test for test in wanted}
-        kernels = any(test.listed_kernels_needed for test in wanted if test.results)
-        for number in range(processes):
+        for number in range(1, processes + 1):
             if self.budget.left <= 0:
                 break
-            results = self.source.measure(list(by_id), kernels=kernels and number == 0, what=what)
+            listed = kernels and number == processes and any(not test.kernels for test in wanted)
+            told = f"{what}, process {number} of {processes}:" if processes > 1 else what
+            results = self.source.measure(list(by_id), kernels=listed, what=told)
             for nodeid, found in results.items():
                 by_id[nodeid].add(found)
         for test in wanted:

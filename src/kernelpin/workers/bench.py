@@ -238,3 +238,6 @@ def _prepare() -> None:
     if torch is not None:
         torch.manual_seed(0)
         fresh_compiler()
+        if torch.cuda.is_initialized():
+            # Where memory comes from should not depend on which tests ran before.
+            torch.cuda.empty_cache()

@@ -1,0 +1,55 @@
+"""A worker times everything before it profiles: after a profiler, small kernels stay slower."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from small_project import FAKE_GPU, figures
+
+
+@pytest.fixture
+def on_gpu(project, monkeypatch):
+    """Tests that count and time in turn, on what stands in for a GPU."""
+    project.write("conftest.py", FAKE_GPU)
+    project.write("speed.py", "FIGURE = 41.2\n")
+    project.write(
+        "test_speed.py",
+        """
+def test_counts(stopwatch): stopwatch.counts(print)
+def test_time_a(stopwatch): stopwatch(print)
+def test_more_counts(stopwatch): stopwatch.counts(print)
+def test_time_b(stopwatch): stopwatch(print)
+""",
+    )
+    measured = project.path / "measured.txt"
+    monkeypatch.setenv("MEASURED", str(measured))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+
+    def run(*args):
+        project.pytester.runpytest_subprocess("-p", "no:benchmark", *args)
+        said = defaultdict(list)
+        for line in measured.read_text().splitlines():
+            pid, what = line.split()
+            said[pid].append(what)
+        return list(said.values())
+
+    project.order = run
+    return project
+
+
+def test_one_process_screens_and_lists_no_kernels(on_gpu):
+    for name in ("test_time_a", "test_time_b"):
+        on_gpu.baseline(name, figures(41.2), input="x")
+    assert on_gpu.order() == [["time", "time", "counts", "counts"]]
+
+
+def test_to_record_one_process_of_eight_lists_the_kernels_after_all_timing(on_gpu):
+    *plain, last = on_gpu.order("--kernelpin-update=all")
+    assert plain == [["time", "time", "counts", "counts"]] * 7
+    assert last == ["time", "time", "counts", "counts", "kernels", "kernels"]
+    stored = on_gpu.stored()
+    assert len(stored["test_speed.py::test_time_a"].processes) == 8
+    assert [k.name for k in stored["test_speed.py::test_time_a"].kernels] == ["gemm"]
+    assert stored["test_speed.py::test_counts"].counts == {"2.11": {"kernels": 1}}
