@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelpin.render import table
+
 if TYPE_CHECKING:
     from kernelpin.trace import Kernel
 
@@ -209,6 +211,17 @@ def draw(fold_map: FoldMap) -> list[str]:
     return lines
 
 
+def as_markdown(fold_map: FoldMap) -> list[str]:
+    """Write a map as a table for the docs: one row a class, not folded last."""
+    rows = [["served by", "bias", "shapes", "where"]]
+    rows += [
+        [name, "folded" if folds(name) else "**not folded**", str(len(shapes)), condition(shapes)]
+        for name, shapes in fold_map.classes.items()
+    ]
+    versions = ", ".join(f"{key} {value}" for key, value in sorted(fold_map.recorded_on.items()))
+    return [f"### {fold_map.device} ({versions})", "", *table(rows, markdown=True)]
+
+
 def register(subparsers: Any) -> None:
     """Add the command `kernelpin folds`."""
     parser = subparsers.add_parser(
@@ -216,6 +229,7 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument("gpu", nargs="?", help="the GPU's folder under baselines/ (default: all)")
     parser.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
+    parser.add_argument("--markdown", action="store_true", help="as tables, for a document")
     parser.set_defaults(func=_run)
 
 
@@ -229,7 +243,8 @@ def _run(args: argparse.Namespace) -> int:
         return 2
     for path in paths:
         try:
-            print("\n".join(draw(load(path))))
+            fold_map = load(path)
+            print("\n".join(as_markdown(fold_map) if args.markdown else draw(fold_map)))
         except FoldMapError as error:
             print(error)
             return 2
