@@ -92,7 +92,8 @@ def test_a_shape_reads_back_equal(shape):
         ('{"schema": 2}', "schema is 2, this kernelpin reads 1"),
         ('{"schema": 1}', "no fold map: KeyError: 'classes'"),
         (
-            '{"schema": 1, "device": "x", "recorded_on": {}, "classes": {"gemm": {"shapes": ["1x2"]}}}',
+            '{"schema": 1, "device": "x", "recorded_on": {},'
+            '"classes": {"gemm": {"shapes": ["1x2"]}}}',
             "not a shape: '1x2'",
         ),
         (
