@@ -26,6 +26,7 @@ from kernelpin.stopwatch.sampling import (
     calls_for,
     is_steady,
     measure,
+    take,
 )
 
 GOOD = State(sm_clock_mhz=1980)
@@ -39,6 +40,7 @@ class FakePlay:
 
     def sample(self):
         assert not self.closed
+        assert not self.bench.working, "a sample begins on an idle GPU"
         ms = self.bench.next_call_ms() * self.calls + self.bench.launch_ms
         self.bench.clock += ms / 1000
         return Reading(ms, ms)
@@ -206,6 +208,22 @@ def test_throttling_that_lasts_is_the_reason_and_the_samples_stay():
     assert taken.reason == "thermal slowdown (SM 1200 MHz)"
     assert len(taken.readings) >= 10
     assert bench.clock < 4.0
+
+
+def test_what_disqualified_one_block_is_the_reason_whatever_the_others():
+    bench = FakeBench(states=[HOT, HOT])
+    readings, states, reason = take(bench.play(250), bench, Plan(), deadline=0.0)
+    assert reason == "thermal slowdown (SM 1200 MHz)"
+    assert len(readings) == 5
+    assert states[:2] == (HOT, HOT)
+
+
+def test_samples_and_states_are_of_the_same_block():
+    bench = FakeBench(call_times=[0.01] * 60 + [0.02] * 10)
+    bench.observe = lambda: HOT if bench.call_times else GOOD
+    taken = measure(bench, bench, Plan(samples=8))
+    assert taken.reason is None
+    assert {round(reading.counted_ms / taken.calls, 9) for reading in taken.readings} == {0.01}
 
 
 def test_a_stranger_is_waited_for():

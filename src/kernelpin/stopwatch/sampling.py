@@ -8,7 +8,7 @@ calibrated on device time, and 5 ms pauses that keep the card off its power cap.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
@@ -127,8 +127,7 @@ def calibrate(build: Callable[[int], Play], min_ms: float, start: int = 1) -> Pl
     while True:
         play = build(calls)
         calls = play.calls  # perhaps a few more, to fill a batch
-        play.sample()  # the first run uploads the graph
-        lasted = median(play.sample().spent_ms for _ in range(3))
+        lasted = median(play.sample().spent_ms for _ in range(3))  # the first uploads the graph
         wanted = calls_for(calls, lasted, min_ms)
         if wanted == calls:
             return play
@@ -186,19 +185,14 @@ def take(
     states: list[State] = []
     reason = None
     for size in block_sizes(plan.samples):
-        block: list[Reading] = []
-        while True:
-            before = _state_at_work(play, bench, plan)
-            again = list(_block(play, bench, plan, size, deadline, len(readings)))
-            block = max(again, block, key=len)  # the deadline may cut the last try short
-            after = _state_at_work(play, bench, plan)
-            bad = before.disqualifies or after.disqualifies
-            if bad is None or bench.now() >= deadline:
-                break
+        best = _block(play, bench, plan, size, deadline, len(readings))
+        while best.reason and bench.now() < deadline:
             bench.pause(RETRY_PAUSE_S)
-        readings += block
-        states += [before, after]
-        reason = reason or bad
+            again = _block(play, bench, plan, size, deadline, len(readings))
+            best = max(best, again, key=_worth)
+        readings += best.readings
+        states += best.states
+        reason = reason or best.reason
     if reason is None and len(readings) < plan.samples:
         reason = (
             f"{len(readings)} of {plan.samples} samples within the budget of {plan.budget_s:g} s"
@@ -212,14 +206,31 @@ def block_sizes(samples: int) -> tuple[int, ...]:
     return tuple((samples * (i + 1)) // blocks - (samples * i) // blocks for i in range(blocks))
 
 
-def _block(
-    play: Play, bench: Bench, plan: Plan, size: int, deadline: float, have: int
-) -> Iterator[Reading]:
-    for taken in range(size):
-        if bench.now() >= deadline and have + taken >= FEWEST:
-            return
+@dataclass(frozen=True, slots=True)
+class _Block:
+    readings: tuple[Reading, ...]
+    states: tuple[State, State]
+
+    @property
+    def reason(self) -> str | None:
+        before, after = self.states
+        return before.disqualifies or after.disqualifies
+
+
+def _worth(block: _Block) -> tuple[bool, int]:
+    """Rank what qualifies before what does not, and the whole before what the deadline cut."""
+    return block.reason is None and bool(block.readings), len(block.readings)
+
+
+def _block(play: Play, bench: Bench, plan: Plan, size: int, deadline: float, have: int) -> _Block:
+    before = _state_at_work(play, bench, plan)
+    readings: list[Reading] = []
+    for _ in range(size):
+        if bench.now() >= deadline and have + len(readings) >= FEWEST:
+            break
         bench.pause(plan.pause_ms / 1000)
-        yield play.sample()
+        readings.append(play.sample())
+    return _Block(tuple(readings), (before, _state_at_work(play, bench, plan)))
 
 
 def _state_at_work(play: Play, bench: Bench, plan: Plan) -> State:
