@@ -374,6 +374,12 @@ def test_what_changes_a_count_is_told(index, fields, told):
     load_warned(text(changed(index, **fields)), re.escape(told))
 
 
+def test_what_has_no_correlation_id_is_linked_to_nothing():
+    events = [*EVENTS[:2], {**EVENTS[2], "args": {}}, {**EVENTS[3], "args": {}}]
+    trace = load_warned(text(events), "without a correlation id")
+    assert len(trace.strays) == len(trace.lost) == 1
+
+
 def test_events_that_are_no_objects_are_told():
     trace = load_warned(text([*EVENTS, 5, [], None, "x"]), r"4 event\(s\) that are no objects")
     assert_same(trace)

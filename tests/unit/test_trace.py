@@ -505,6 +505,19 @@ def test_implausible_gpu_records_are_suspects(bad, told):
     assert min(k.duration_ns for k in trace.kernels) >= 0
 
 
+def test_ops_hours_from_the_others_are_told():
+    with pytest.warns(KernelpinWarning, match=r"1 op\(s\) and runtime call\(s\) hours from .*: b$"):
+        trace_of(op("a", 0, 5), launch(1, 1), op("b", 4e9, 5), kernel(20, 1))
+    assert trace_of(op("a", 0, 5), op("b", 3e9, 5)).warnings == ()
+
+
+def test_steps_within_steps_are_told():
+    steps = [event("user_annotation", f"ProfilerStep#{i}", 10 * i, 80 - 20 * i) for i in (1, 2)]
+    with pytest.warns(KernelpinWarning, match=r"1 step\(s\) within another step.*ProfilerStep#2"):
+        trace = trace_of(*steps, launch(25, 1), launch(65, 2), kernel(90, 1), kernel(110, 2))
+    assert [len(step.kernels) for step in trace.steps] == [1, 1]
+
+
 def test_long_kernels_among_long_ones_are_plausible():
     events = [launch(i, i) for i in range(3)]
     events += [kernel(100 + 3e6 * i, i, dur=2e6) for i in range(3)]

@@ -141,22 +141,18 @@ def midstream_strays(columns: Columns) -> list[str]:
 
 
 def _overlapping(gpu: Events) -> list[int]:
-    """Records that run on while the next ones of their stream do."""
-    order = sorted(range(len(gpu)), key=gpu.start.__getitem__)
-    latest: dict[tuple[int, int], int] = {}  # stream → the record that ends last so far
-    found: dict[int, None] = {}
-    for i in order:
+    """Records that run on long after the next one of their stream has started."""
+    latest: dict[tuple[int, int], int] = {}
+    found = []
+    for i in sorted(range(len(gpu)), key=gpu.start.__getitem__):
         stream = (gpu.device[i], gpu.stream[i])
         before = latest.get(stream)
-        end = gpu.start[i] + gpu.duration[i]
-        if before is not None:
-            reached = gpu.start[before] + gpu.duration[before]
-            if reached - gpu.start[i] > LONGEST_OVERLAP_NS:
-                found[before] = None
-            if end < reached:
-                continue
         latest[stream] = i
-    return list(found)
+        if before is not None:
+            end = gpu.start[before] + gpu.duration[before]
+            if end - gpu.start[i] > LONGEST_OVERLAP_NS:
+                found.append(before)
+    return found
 
 
 def _short(name: str) -> str:
