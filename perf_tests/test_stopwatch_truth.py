@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kernelpin.machine import why_no_gpu
+
 pytestmark = pytest.mark.gpu
 
 TRUTH = Path(__file__).resolve().parent.parent / "benchmarks" / "truth.py"
@@ -26,7 +28,8 @@ EQUAL_CLOCKS = 0.01
 
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory):
-    pytest.importorskip("torch")
+    if why := why_no_gpu():
+        pytest.skip(f"no GPU: {why}")
     out = tmp_path_factory.mktemp("truth")
     done = subprocess.run(
         [sys.executable, str(TRUTH), "--out", str(out)],
