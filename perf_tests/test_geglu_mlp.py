@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
-
 from fixtures.sources import cases
 from fixtures.waits import expect_no_wait, expect_one_graph
 from kernelpin import expect
@@ -54,21 +52,18 @@ def test_gelu_and_mul_are_one_triton_kernel(case):
 
 @cases("geglu_mlp")
 def test_compile_removes_dispatch_work(case):
-    """True of ATen dispatch: the call as a whole pays a fixed tax (see test_host_time.py)."""
+    """True of the ops dispatched, 29 and 3 on a GPU; not of time.
+
+    The host time inside them fell from 120–140 to 63–66 µs in one session on an H200, and was
+    194–231 against 229–264 µs in another, where the host slept between synchronised steps. The
+    call as a whole pays a fixed tax (test_host_time.py).
+    """
     eager, compiled = case.trace("eager"), case.trace("compiled")
     assert max(map(aten_ops, compiled.steps)) < min(map(aten_ops, eager.steps))
-    if case.source.kind != "cpu":
-        assert median(map(aten_ns, compiled.steps)) < median(map(aten_ns, eager.steps))
 
 
 def aten_ops(step):
     return sum(op.name.startswith("aten::") for op in step.ops())
-
-
-def aten_ns(step):
-    """Host time inside ATen ops, each counted once: of those that no other encloses."""
-    ops = [op for op in step.ops() if op.name.startswith("aten::")]
-    return sum(op.duration_ns for op in ops if not op.parent.name.startswith("aten::"))
 
 
 @cases("geglu_mlp", on="gpu")
