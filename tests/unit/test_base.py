@@ -147,9 +147,12 @@ def test_it_is_removed_when_measuring_ends_in_an_error(repository, error):
 
 
 HOLD = """
-import sys, time
+import signal, sys, tempfile, time
 from pathlib import Path
-import tempfile
+# As in a foreground process: a runner that was started in the background ignores some of them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 tempfile.tempdir = sys.argv[2]
 from kernelpin.base import checkout
 with checkout(Path(sys.argv[1]), "main") as base:
@@ -349,6 +352,12 @@ def test_base_is_run_at_the_same_place_in_its_own_tree(repository):
         assert moved.inifile is None  # base has none yet, and head's would lead to head
         assert moved.python == "other-python"
         assert base.moved(Path(os.__file__)) == Path(os.__file__)
+
+
+def test_a_working_folder_that_base_does_not_have_yet_is_its_top(repository):
+    (repository / "new").mkdir()
+    with checkout(repository, "main", environ=PLAIN) as base:
+        assert in_base(Launch(repository, repository / "new"), base).cwd == base.root
 
 
 def test_what_is_imported_from_head_is_imported_from_base(repository):

@@ -10,7 +10,7 @@ import pytest
 from kernelpin.base import Pairs, measure_pairs, new_in_head
 from kernelpin.machine import State
 from kernelpin.stopwatch import Samples
-from kernelpin.verdict import LOOKS, Outcome, judge_pairs
+from kernelpin.verdict import LOOKS, Outcome, Verdict, judge_pairs
 from kernelpin.workers import Launch, WorkerResult
 from kernelpin.workers.result import NO_SUCH_TEST, NOT_COLLECTED
 
@@ -100,6 +100,21 @@ def test_what_does_not_decide_ends_after_twelve_pairs():
 
     assert (pairs.verdict.outcome, len(pairs.base)) == (Outcome.UNCLEAR, LOOKS[-1])
     assert pairs.verdict.decided
+
+
+def test_twelve_pairs_are_the_end_even_for_a_judge_that_never_decides():
+    measured, undecided = card(), Verdict(Outcome.UNCLEAR, "hm", decided=False)
+    pairs = measure_pairs([A], measured.measure, lambda *_: undecided, lambda: 1e9)
+
+    assert len(pairs[A].base) == LOOKS[-1]
+
+
+def test_a_base_that_fails_later_on_is_no_base():
+    failed = WorkerResult(A, "failed", "out of memory")
+    pairs = card([*NOISY, failed], [1.06, 0.97, 1.04, 0.99, 1.0]).pairs(A)[A]
+
+    assert (pairs.verdict, len(pairs.base)) == (None, 4)
+    assert pairs.reason == "base does not measure it (failed): out of memory"
 
 
 def test_a_test_that_is_decided_is_not_measured_on():

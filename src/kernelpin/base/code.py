@@ -37,10 +37,11 @@ def in_base(launch: Launch, base: Checkout, python: str | None = None) -> Launch
     would lead to head's code.
     """
     inifile = base.moved(launch.inifile) if launch.inifile is not None else None
+    cwd = base.moved(launch.cwd)
     return replace(
         launch,
         rootdir=base.moved(launch.rootdir),
-        cwd=base.moved(launch.cwd),
+        cwd=cwd if cwd.is_dir() else base.root,
         inifile=inifile if inifile is not None and inifile.is_file() else None,
         python=python or launch.python,
     )

@@ -4,8 +4,8 @@ A figure is what one fresh process measured: the median of its samples, in any u
 screens (`is_suspect`); its figure chooses the suspects and is no evidence against them, so that
 `judge` is given the fresh ones alone: 4, then 2 more while undecided (`needs_more`), 12 at most.
 Simulated on an H200's noise (docs/detection.md): no false SLOWER in 20,000 sessions of 60 tests;
-+5 % on the same card caught in 99.9 %, at twice that noise in 96 %, with 12 baseline processes. Were
-the screening figure to count, a disturbed process would leave ten times as many tests UNCLEAR.
++5 % on the same card caught in 99.9 %, at twice that noise in 96 %, with 12 baseline processes. If
+the screening figure counted, disturbed processes would leave ten times as many tests UNCLEAR.
 """
 
 from kernelpin.verdict.evidence import LOOKS, MIN_CONFIRM
