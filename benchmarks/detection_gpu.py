@@ -113,7 +113,11 @@ def work(order: Order) -> Found:
         stream = torch.cuda.Stream()
 
         def replays(name: str, size: str, steps: int) -> Callable[[], None]:
-            graph = capture(stream, made[name](steps), figures[name][size]["calls"])
+            call = made[name](steps)
+            with torch.cuda.stream(stream):  # what a library sets up once for each stream
+                call()
+            torch.cuda.synchronize()
+            graph = capture(stream, call, figures[name][size]["calls"])
 
             def replay() -> None:
                 graph.replay()

@@ -26,6 +26,7 @@ extern "C" __global__ void chain(float* out, int steps) {
   if (x == -1.0f) out[0] = x;
 }
 """
+DEVICE = "cuda"
 STEPS = 600  # of the unchanged workload: about 1.2 µs
 CYCLES_A_STEP = 4
 LONG = (200_000, 400_000)
@@ -37,7 +38,7 @@ class Chain:
     def __init__(self) -> None:
         import torch
 
-        self._out = torch.zeros(32, device="cuda")
+        self._out = torch.zeros(32, device=DEVICE)
         try:
             self._kernel = torch.cuda._compile_kernel(SOURCE, "chain")
             self(STEPS)
@@ -99,7 +100,7 @@ class Workload:
 
 
 def _random(torch: Any, *shape: int) -> Any:
-    return torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
+    return torch.randn(*shape, device=DEVICE, dtype=torch.bfloat16)
 
 
 def _gelu(rows: int, columns: int, times: int = 1) -> Callable[[Any], Call]:
@@ -117,7 +118,7 @@ def _gelu(rows: int, columns: int, times: int = 1) -> Callable[[Any], Call]:
 
 def _linear(m: int, k: int, n: int, times: int = 1) -> Callable[[Any], Call]:
     def build(torch: Any) -> Call:
-        layer = torch.nn.Linear(k, n, device="cuda", dtype=torch.bfloat16)
+        layer = torch.nn.Linear(k, n, device=DEVICE, dtype=torch.bfloat16)
         layer.requires_grad_(False)
         x = _random(torch, m, k)
 
@@ -136,7 +137,7 @@ def _softmax(torch: Any) -> Call:
 
 
 def _norm(torch: Any) -> Call:
-    layer = torch.nn.LayerNorm(2048, device="cuda", dtype=torch.bfloat16)
+    layer = torch.nn.LayerNorm(2048, device=DEVICE, dtype=torch.bfloat16)
     layer.requires_grad_(False)
     x = _random(torch, 4096, 2048)
     return lambda: layer(x)
