@@ -34,7 +34,7 @@ fixed = settings(
 )
 # Far beyond what a file of 50 kB takes (1 ms), far below what a quadratic reader takes.
 SECONDS = 2.0
-MEMORY_BYTES = 64 << 20
+MEMORY_BYTES = 32 << 20
 
 
 def read(data):

@@ -111,6 +111,12 @@ def test_the_collector_is_as_it_was_afterwards():
         gc.enable()
 
 
+def test_the_collector_is_paused_while_reading(monkeypatch):
+    monkeypatch.setattr("kernelpin.kineto.load_sound", lambda *_: 1 / gc.isenabled())
+    with pytest.raises(ZeroDivisionError):
+        load_trace(LINEAR)
+
+
 def test_sound_files_take_the_fast_path(monkeypatch):
     monkeypatch.setattr("kernelpin.kineto.load_broken", None)
     for file_ in H200.glob("*.gz"):

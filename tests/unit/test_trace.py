@@ -256,6 +256,22 @@ def test_a_launch_belongs_to_the_step_that_contains_its_start_whatever_its_threa
     assert second.roots == ()
 
 
+def test_steps_of_two_loops_are_in_order_of_time():
+    steps = [event("user_annotation", f"ProfilerStep#{n}", ts, 9) for n, ts in
+             ((1, 0), (2, 10), (1, 20))]  # fmt: skip
+    assert [step.start_ns for step in trace_of(*steps).steps] == [0, 10_000, 20_000]
+
+
+def test_a_launch_within_two_steps_of_two_threads_is_of_the_one_that_still_runs():
+    trace = trace_of(
+        event("user_annotation", "ProfilerStep#1", 0, 300, tid=1),
+        event("user_annotation", "ProfilerStep#1", 100, 50, tid=2),
+        launch(120, 1), launch(200, 2), launch(400, 3),
+        *(kernel(500 + 20 * i, i) for i in (1, 2, 3)),
+    )  # fmt: skip
+    assert [k.step and k.step.start_ns for k in trace.kernels] == [100_000, 0, None]
+
+
 def test_python_functions_are_no_parents():
     trace = trace_of(event("python_function", "forward", 0, 100), op("a", 10, 10))
     assert trace.ops("a")[0].parent is None
@@ -270,7 +286,7 @@ def test_views_of_one_event_are_equal():
     assert hash(a) == hash(b)
     assert a is not b
     assert a != again.ops("aten::addmm")[0]
-    assert a != trace.kernels[0]
+    assert trace.ops()[0] != trace.kernels[0]
     assert a != "aten::addmm"
     launch = trace.kernels[0].launch
     assert Call(trace, launch._i) == launch
@@ -530,9 +546,10 @@ def test_negative_durations_of_ops_are_told():
     assert trace.ops("a")[0].duration_ns == 0
 
 
-def test_args_that_cannot_be_read_say_so():
+@pytest.mark.parametrize("args", [b"{", b"[" * 100_000])
+def test_args_that_cannot_be_read_say_so(args):
     data = b'{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","ts":1,"dur":1,"args":{"x":1}}]}'
     trace = load_trace(data)
-    trace._c.op_args = [b"{"]
+    trace._c.op_args = [args]
     with pytest.raises(TraceError, match="the args of a cannot be read"):
         _ = trace.ops("a")[0].shapes

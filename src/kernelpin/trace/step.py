@@ -84,8 +84,7 @@ class Step(View):
         """How long at least one of its kernels ran: overlaps count once."""
         busy = reached = 0
         for start, end in sorted((k.start_ns, k.end_ns) for k in self.kernels):
-            if not busy or start > reached:
-                reached = start
+            reached = max(reached, start)
             if end > reached:
                 busy, reached = busy + end - reached, end
         return busy
