@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.detected import report
-from benchmarks.detection_gpu import ROOT, Order, dry
+from benchmarks.detecting import Order, dry
+from benchmarks.detection_gpu import ROOT
 from benchmarks.planted import WORKLOADS, planned
 
 SIZES = (0, 1, 2, 5, 10)
@@ -102,7 +103,7 @@ def test_the_rival_is_judged_by_its_own_rule(processes):
 
 def test_pytest_benchmark_itself_measures_the_rival():
     code = (
-        "import json, time; from benchmarks.detection_gpu import rival;"
+        "import json, time; from benchmarks.detecting import rival;"
         "told = rival({'a b|0': lambda: time.sleep(0.01), 'c|10': lambda: None});"
         "print('\\n' + json.dumps(told))"
     )

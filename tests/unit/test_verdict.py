@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from benchmarks import detection
+from benchmarks import detection, sessions
 from kernelpin.verdict import (
     LOOKS,
     MIN_CONFIRM,
@@ -478,12 +478,12 @@ def test_the_simulation_asks_what_judging_asks(rule, noise):
     baseline = rng.normal(0, noise, (40, 12))
     for n in (1, 4, 6):
         now = rng.normal(0, noise, (40, n)) + rng.uniform(-2, 2, (40, 1)) * rule.catch
-        simulated = detection.outcome(unpaired(baseline, now), rule)
+        simulated = sessions.outcome(unpaired(baseline, now), rule)
         judged = [
             judge(np.exp(before), np.exp(after), rule, min_difference=0).outcome
             for before, after in zip(baseline, now, strict=True)
         ]
-        assert [detection.NAMES[code] for code in simulated] == judged
+        assert [sessions.NAMES[code] for code in simulated] == judged
 
 
 def test_a_short_simulation_finds_what_the_long_one_does(tmp_path):
