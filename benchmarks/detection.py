@@ -19,7 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a script, too
 
-from benchmarks.sessions import (  # noqa: E402
+from benchmarks.sessions import (
     BACK_TO_BACK,
     BASELINE,
     DISTURBED,
@@ -36,8 +36,8 @@ from benchmarks.sessions import (  # noqa: E402
     Tally,
     simulate,
 )
-from kernelpin.verdict import PAIRED, STORED, STORED_SAME_CARD  # noqa: E402
-from kernelpin.verdict.evidence import LOOK_LEVEL, SURE_LEVEL  # noqa: E402
+from kernelpin.verdict import PAIRED, STORED, STORED_SAME_CARD
+from kernelpin.verdict.evidence import LOOK_LEVEL, SURE_LEVEL
 
 SHOWN = (STORED, STORED_SAME_CARD, PAIRED)
 AS_IT_IS, COUNTED = "as it is", "the screening figure counts as evidence"
