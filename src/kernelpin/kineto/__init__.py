@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-import msgspec
-
 from kernelpin.kineto.broken import load_broken
+from kernelpin.kineto.fields import UNDECODABLE
 from kernelpin.kineto.file import read
 from kernelpin.kineto.sound import load_sound
 from kernelpin.trace import KernelpinWarning, Trace, TraceError
@@ -46,7 +45,7 @@ def _load(name: str, data: bytes) -> Trace:
     try:
         try:
             return load_sound(name, data)
-        except msgspec.DecodeError:
+        except UNDECODABLE:
             return load_broken(name, data)
     except RecursionError:
         raise TraceError(f"{name}: nested too deeply to be a trace; record it again") from None

@@ -30,6 +30,8 @@ IGNORED = frozenset(
 # Metadata, flow, instant, counter and async events hold nothing that is needed.
 IGNORED_PHASES = "MstfiICbneNDOPRcvV(),"
 
+# msgspec before 0.20 lets the second through.
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)
 NO_ARGS = msgspec.Raw(b"{}")
 NULL = msgspec.Raw(b"null")
 
@@ -113,5 +115,5 @@ def plain(raw: msgspec.Raw) -> Any:
     """A value as Python has it; as text where it is out of Python's or UTF-8's range."""
     try:
         return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except (*UNDECODABLE, RecursionError):
         return bytes(raw).decode(errors="replace")

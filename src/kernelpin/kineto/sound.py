@@ -8,6 +8,7 @@ import msgspec
 
 from kernelpin.kineto.assembly import assemble
 from kernelpin.kineto.fields import (
+    UNDECODABLE,
     Complete,
     CompleteAsText,
     file_as_text_decoder,
@@ -64,7 +65,7 @@ def metadata(data: bytes) -> dict[str, Any]:
     """The top-level keys but traceEvents."""
     try:
         keys = keys_decoder.decode(data)
-    except msgspec.DecodeError:  # a key that is no UTF-8: decoding skips those it does not know
+    except UNDECODABLE:  # a key that is no UTF-8: decoding skips those it does not know
         keys = keys_decoder.decode(mend(data).data)
     return {key: plain(value) for key, value in keys.items() if key != "traceEvents"}
 
@@ -74,7 +75,7 @@ def no_events(name: str, data: bytes) -> TraceError:
     try:
         keys = ", ".join(list(keys_decoder.decode(data))[:8]) or "none"
         found = f"no traceEvents among its keys ({keys})"
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         found = f"found {data.strip()[:40].decode(errors='replace')}"
     return TraceError(
         f"{name}: is JSON but no trace: expected an object with traceEvents or a list of events, "
