@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -132,7 +133,7 @@ def test_base_is_measured_from_its_own_worktree_by_real_processes(project, monke
     project.write("conftest.py", FAKE_GPU)
     project.timing_tests("test_it")
     project.baseline("test_it", figures(41.2), input="x")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     monkeypatch.setenv("MEASURED", str(project.path / "measured.txt"))
     git(project.path, "init", "-q", "-b", "main")
     git(project.path, "add", ".")

@@ -77,7 +77,9 @@ def test_slow(stopwatch): stopwatch(print)
     for name in ("test_slow", "test_skipped", "test_skipped_if"):
         project.baseline(name, figures(41.2))
         project.measured(name, *figures(47.9, 12))
-    project.run().assert_outcomes(skipped=2, xfailed=1)
+    project.run("--kernelpin-journal=journal.jsonl").assert_outcomes(skipped=2, xfailed=1)
+    assert "::test_slow" in (project.path / "journal.jsonl").read_text()
+    assert "::test_skipped" not in (project.path / "journal.jsonl").read_text()
 
 
 def test_class_methods_and_parameters_are_found(project):

@@ -168,6 +168,16 @@ def test_tests_that_were_not_asked_for_are_no_orphans(gated, args):
     assert result.ret == pytest.ExitCode.OK
 
 
+def test_what_lf_leaves_out_is_no_orphan(gated):
+    gated.forget()
+    gated.measured("test_a", *figures(47.9, 5))
+    gated.measured("test_b", 41.2)
+    gated.run(ci=True)
+    gated.forget()
+    gated.measured("test_a", 41.2)
+    assert gated.run("--lf", ci=True).ret == pytest.ExitCode.OK
+
+
 def test_records_lost(gated):
     gated.write(
         "test_kernels.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def test_time_b(stopwatch): stopwatch(print)
     )
     measured = project.path / "measured.txt"
     monkeypatch.setenv("MEASURED", str(measured))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
 
     def run(*args):
         project.pytester.runpytest_subprocess("-p", "no:benchmark", *args)

@@ -72,7 +72,7 @@ def test_more_than_a_fifth_unclear_fails_them_in_ci(project):
         project.measured(name, *(([44.5, 39.0] * 8) if name == "test_a" else [41.2]))
     result = project.run(ci=True)
     result.assert_outcomes(passed=3, failed=1)
-    assert "1 of 4 timings are unclear" in text_of(result)
+    assert "error: 1 of 4 timings are unclear" in text_of(result)
 
 
 def test_a_fifth_unclear_is_allowed(project):
@@ -148,6 +148,14 @@ def test_another_metric_or_input_is_incomparable(timed, other):
     timed.measured("test_flash", 41.2, **other)
     timed.run().assert_outcomes(skipped=1)
     timed.run(ci=True).assert_outcomes(failed=1)
+
+
+def test_processes_that_are_measured_to_be_proposed_do_not_re_roll_the_verdict(timed):
+    timed.measured("test_flash", 47.9, *figures(47.9, 4), *figures(41.2, 20))
+    result = timed.run("--kernelpin-report=report")
+    result.assert_outcomes(failed=1)
+    (row,) = timed.report()["rows"]
+    assert row["processes_now"] == 4
 
 
 def test_other_counts_fail_and_say_which(project):

@@ -124,10 +124,8 @@ def orphaned(found: list[str]) -> str:
 def _was_looked_at(config: pytest.Config, module: str, known: set[str]) -> bool:
     """Whether this run would have collected the module's tests, were they there."""
     path = config.rootpath / module
-    arguments = [str(argument) for argument in config.args]
-    if any("::" in a and _resolved(config, a) == path for a in arguments):
-        return False
-    whole = [_resolved(config, a) for a in arguments if "::" not in a]
+    # An argument that names a test says nothing of the others in its module.
+    whole = [_resolved(config, str(a)) for a in config.args if "::" not in str(a)]
     if not any(path == place or place in path.parents for place in whole):
         return False
     ignores = config.getoption("ignore", None) or config.getoption("ignore_glob", None)
