@@ -468,6 +468,21 @@ def test_an_unknown_fault_has_its_offset_and_what_stands_there():
     assert str(caught.value).endswith("; repair it or record it again")
 
 
+def test_offsets_behind_repairs_are_those_of_the_file():
+    label = {**EVENTS[0], "cat": "user_annotation", "name": "@"}
+    data = text([label, *EVENTS], x="#").replace("@", 'a",5,"b').replace('"#"', "nan")
+    for fault in (data.replace('"dur": 30,', '"dur": 30 '), data.replace("nan", "nan 5")):
+        offset = re.search(r'(?<="dur": 30  )"|(?<=nan )5', fault).start()
+        with pytest.raises(TraceError, match=rf"no valid JSON at byte {offset}: "):
+            load_trace(fault.encode())
+
+
+def test_a_repair_does_not_reach_back_over_another():
+    data = text([{**EVENTS[0], "name": "@"}]).replace("@", 'a", 5: nan, b')
+    with pytest.raises(TraceError, match=f"at byte {data.index('b', 70)}: unexpected 'b"):
+        load_trace(data.encode())
+
+
 def test_damaged_gzip_is_refused():
     packed = gzip.compress(text().encode() * 50)
     with pytest.raises(TraceError, match=r"truncated gzip: it ends at byte 40, \d+ bytes unpacked"):

@@ -115,12 +115,18 @@ def mend_at(repaired: Repaired, offset: int) -> Repaired | None:
     begin, resume, replacement = string
     found = {what: list(places) for what, places in repaired.found.items()}
     found.setdefault("quotes inside a string", []).append(repaired.original(begin))
+    pieces = list(zip(repaired._here, repaired._there, strict=True))
     grown = len(replacement) - (resume - begin)
+    moved = [
+        *((here, there) for here, there in pieces if here <= begin),
+        (resume + grown, repaired.original(resume)),
+        *((here + grown, there) for here, there in pieces if here > resume),
+    ]
     return Repaired(
         data[:begin] + replacement + data[resume:],
         found,
-        [x if x <= begin else x + grown for x in repaired._here],
-        repaired._there,
+        [here for here, _ in moved],
+        [there for _, there in moved],
     )
 
 
