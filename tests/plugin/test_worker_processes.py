@@ -99,20 +99,20 @@ def test_does_not_measure():
     result.stdout.fnmatch_lines(
         [
             "*SKIPPED *test_speed.py:17: not today",
-            "*XFAIL test_speed.py::test_xfails - known to be wrong",
+            "*XFAIL test_speed.py::test_xfails - *known to be wrong",
         ]
     )
     text = text_of(result)
     for line in (
         "test_raises - AssertionError: assert {'a': 1} == {'a': 2}",
         "test_crashes - the measuring process ended during this test: exit code 3",
-        "test_xpasses - [XPASS(strict)] known to be wrong",
         "test_measures_nothing - the test passed, and measured nothing: call stopwatch(...) in it",
         "test_measures_twice - kernelpin.stopwatch.samples.MeasureError: a test measures once",
         "test_teardown_fails - RuntimeError: cannot clean up",
         "test_killed - the measuring process ended during this test: killed by SIGKILL",
     ):
         assert f"FAILED test_speed.py::{line}" in text
+    assert "[XPASS(strict)] known to be wrong" in text
     assert "what the body printed" in text
     assert "its last words" in text
     assert "plugin/timings.py" not in text
@@ -261,7 +261,7 @@ def test_a_test_without_a_gpu_skips_with_the_reason_and_starts_no_worker(live):
     live.write("test_speed.py", "def test_it(stopwatch):\n    stopwatch(print)\n")
     result = live.live("-rs")
     result.assert_outcomes(skipped=1)
-    assert "test_speed.py:1: no GPU: torch 0.0 is built without CUDA" in text_of(result)
+    result.stdout.fnmatch_lines(["*test_speed.py:1: no GPU: torch * is built without CUDA"])
     assert "kernelpin: measuring" not in text_of(result)
 
 

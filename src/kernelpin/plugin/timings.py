@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 CASE: pytest.StashKey[Case] = pytest.StashKey()
 WATCH: pytest.StashKey[Watch] = pytest.StashKey()
 ROW: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
+TEXT: pytest.StashKey[str] = pytest.StashKey()
 SHARED = "kernelpin_shared"
 
 
@@ -233,6 +234,7 @@ def case_of(item: pytest.Item) -> Case:
 def raise_outcome(item: pytest.Item, judgement: Judgement) -> None:
     """End the running test as its judgement says."""
     item.stash[ROW] = row_told(judgement.row)
+    item.stash[TEXT] = judgement.text
     item.user_properties += judgement.properties
     benchmark.play(item, judgement)
     if judgement.outcome == "failed":

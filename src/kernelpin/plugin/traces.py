@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelpin.plugin.settings import report_folder
-from kernelpin.plugin.timings import CASE, ROW, CheckFailed, measures, row_told
+from kernelpin.plugin.timings import CASE, ROW, TEXT, CheckFailed, measures, row_told
 
 if TYPE_CHECKING:
     from kernelpin.claims import ClaimFailed
@@ -87,6 +87,8 @@ class Traces:
             report.sections.append(("kernelpin", "\n".join(f"trace: {path}" for path in saved)))
         elif report.skipped and ROW in item.stash and isinstance(report.longrepr, tuple):
             report.longrepr = (str(item.path), (item.location[1] or 0) + 1, report.longrepr[2])
+        elif report.skipped and item.stash.get(TEXT, ""):
+            report.longrepr = item.stash[TEXT]  # an xfail shows the worker's traceback, not ours
         told = self._told(item, report, saved, is_claim(error))
         if told is not None:
             # Carried by the report, since with xdist the session's end is in another process.
