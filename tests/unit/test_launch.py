@@ -63,7 +63,9 @@ def test_the_environment_loses_what_would_make_a_worker_write_count_or_distribut
         "GITHUB_STEP_SUMMARY": "s.md",
         "COVERAGE_PROCESS_START": "c",
     }
-    assert environment(given) == {"PATH": "/bin", "CI": "true", "PYTEST_PLUGINS": "mine"}
+    kept = {"PATH": "/bin", "CI": "true", "PYTEST_PLUGINS": "mine"}
+    # Unbuffered: what a test printed before it crashed is to be told.
+    assert environment(given) == kept | {"PYTHONUNBUFFERED": "1"}
 
 
 def launch(**fields):

@@ -86,11 +86,13 @@ class Launch:
 
 def environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The parent's environment, less what would make a worker write, count or distribute."""
-    return {
+    kept = {
         name: value
         for name, value in environ.items()
         if name not in _ENVIRONMENT and not name.startswith(_ENVIRONMENT_PREFIXES)
     }
+    # What a test printed before it crashed would else be lost with the process's buffer.
+    return kept | {"PYTHONUNBUFFERED": "1"}
 
 
 def forwarded(arguments: Sequence[str], positional: Sequence[str]) -> tuple[str, ...]:
