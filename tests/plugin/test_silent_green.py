@@ -65,6 +65,27 @@ def test_no_gpu(project, run_without_gpu, args):
     assert "no GPU: no NVIDIA driver found (1)" in text
 
 
+def test_live_checks_of_traces_skip_without_a_gpu_before_their_fixtures_look_for_one(
+    project, run_without_gpu
+):
+    project.write(
+        "test_kernels.py",
+        """
+import pytest
+
+@pytest.fixture
+def model():
+    raise AssertionError("Torch not compiled with CUDA enabled")
+
+@pytest.mark.gpu
+def test_kernels(capture_trace, model): pass
+""",
+    )
+    result = run_without_gpu("-m", "gpu", "-rs", ci=False)
+    result.assert_outcomes(skipped=1)
+    assert "test_kernels.py:8: no GPU: no NVIDIA driver found" in text_of(result)
+
+
 def test_no_gpu_beside_tests_that_need_none_is_a_cpu_run(project, run_without_gpu):
     project.write("test_speed.py", NO_GPU)
     project.write("test_other.py", "def test_it(): pass\n")
@@ -79,9 +100,9 @@ def test_no_gpu_on_a_workstation_skips(project, run_without_gpu):
     assert result.ret == pytest.ExitCode.OK
 
 
-def test_everything_skipped(project, run_without_gpu):
+def test_everything_skipped(project):
     project.write("test_kernels.py", SKIPS)
-    result = run_without_gpu("-m", "gpu")
+    result = project.run("-m", "gpu", ci=True)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "no GPU here (1)" in text_of(result)
 

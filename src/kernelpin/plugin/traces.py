@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelpin.plugin.settings import report_folder
-from kernelpin.plugin.timings import CASE, ROW, TEXT, CheckFailed, measures, row_told
+from kernelpin.plugin.timings import CASE, ROW, TEXT, CheckFailed, measures, row_told, why_no_gpu
 
 if TYPE_CHECKING:
     from kernelpin.claims import ClaimFailed
@@ -69,6 +69,19 @@ class Traces:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
+        self._why_no_gpu: str | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Skip a live test of ours where there is no GPU, before its fixtures look for one."""
+        if kind_of(item) != "trace" or item.get_closest_marker("gpu") is None:
+            return
+        if self.config.getoption("--kernelpin-replay") is not None:
+            return
+        if self._why_no_gpu is None:
+            self._why_no_gpu = why_no_gpu()
+        if self._why_no_gpu:
+            pytest.skip(f"no GPU: {self._why_no_gpu}")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
@@ -85,7 +98,7 @@ class Traces:
             show_claim(item, report, call.excinfo)
         elif saved:
             report.sections.append(("kernelpin", "\n".join(f"trace: {path}" for path in saved)))
-        elif report.skipped and ROW in item.stash and isinstance(report.longrepr, tuple):
+        elif report.skipped and isinstance(report.longrepr, tuple) and from_here(report):
             report.longrepr = (str(item.path), (item.location[1] or 0) + 1, report.longrepr[2])
         elif report.skipped and item.stash.get(TEXT, ""):
             report.longrepr = item.stash[TEXT]  # an xfail shows the worker's traceback, not ours
@@ -156,6 +169,11 @@ def needs_gpu(item: pytest.Item) -> bool:
     if item.get_closest_marker("gpu") is not None:
         return True
     return measures(item) and item.get_closest_marker("cpu") is None
+
+
+def from_here(report: Any) -> bool:
+    """Whether a skip was raised by the plugin: it is then told at the test."""
+    return _PACKAGE in Path(report.longrepr[0]).resolve().parents
 
 
 def is_claim(error: BaseException | None) -> bool:
