@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
+from pathlib import Path
 
 from kernelpin.baselines import DeviceRecord, Entry, File, Recording, Store
 from kernelpin.baselines.entry import median_of, round_figure, spread_of
@@ -12,7 +14,16 @@ from kernelpin.machine import Gpu, State
 from kernelpin.stopwatch import KernelFigure, Samples
 from kernelpin.workers import WorkerResult, encode
 
-__all__ = ["FAKE_GPU", "GPU", "STATE", "KernelFigure", "Project", "figures", "text_of"]
+__all__ = [
+    "FAKE_GPU",
+    "GPU",
+    "STATE",
+    "KernelFigure",
+    "Project",
+    "figures",
+    "stand_in_for_a_gpu",
+    "text_of",
+]
 
 GPU = Gpu(
     name="NVIDIA H200",
@@ -48,7 +59,7 @@ sys.modules["torch"] = SimpleNamespace(
 )
 
 import kernelpin.machine
-import kernelpin.workers.bench
+import kernelpin.workers.bench as bench
 import kernelpin.workers.watch as watch
 import speed
 from kernelpin.stopwatch import KernelFigure, Samples
@@ -79,7 +90,7 @@ def kernels(self, fn, *args):
     return KERNELS
 
 
-for module in (kernelpin.machine, watch):
+for module in (kernelpin.machine, bench, watch):
     module.why_no_gpu = lambda: ""
     module.current_gpu = lambda: GPU
 watch.Stopwatch.__call__ = device_time
@@ -93,6 +104,19 @@ def figures(median, count=12, spread=0.003, seed=0):
     """Process figures around a median, as a quiet card gives them."""
     draw = random.Random(seed)
     return tuple(round_figure(median * (1 + draw.gauss(0, spread))) for _ in range(count))
+
+
+def stand_in_for_a_gpu(project):
+    """Let the project's real processes measure on FAKE_GPU; the file they note in."""
+    project.write("conftest.py", FAKE_GPU)
+    project.write("speed.py", "FIGURE = 41.2\n")
+    measured = project.path / "measured.txt"
+    project.monkeypatch.setenv("MEASURED", str(measured))
+    here = str(Path(__file__).parent)
+    project.monkeypatch.setenv("PYTHONPATH", here, prepend=os.pathsep)
+    # The lock of the GPU is of this project alone.
+    project.monkeypatch.setenv("TMPDIR", str(project.path))
+    return measured
 
 
 class Project:

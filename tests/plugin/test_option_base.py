@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from small_project import FAKE_GPU, KernelFigure, figures, text_of
+from small_project import KernelFigure, figures, stand_in_for_a_gpu, text_of
 
 from kernelpin.base import Unavailable
 from kernelpin.workers import encode
@@ -127,14 +125,11 @@ def git(folder, *arguments):
     )
 
 
-def test_base_is_measured_from_its_own_worktree_by_real_processes(project, monkeypatch):
+def test_base_is_measured_from_its_own_worktree_by_real_processes(project):
     """A stand-in for a GPU, on which a process measures what its own tree's file says."""
-    project.write("speed.py", "FIGURE = 41.2\n")
-    project.write("conftest.py", FAKE_GPU)
+    stand_in_for_a_gpu(project)
     project.timing_tests("test_it")
     project.baseline("test_it", figures(41.2), input="x")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-    monkeypatch.setenv("MEASURED", str(project.path / "measured.txt"))
     git(project.path, "init", "-q", "-b", "main")
     git(project.path, "add", ".")
     git(project.path, "commit", "-q", "-m", "base")

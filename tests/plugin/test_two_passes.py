@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
-from small_project import FAKE_GPU, figures
+from small_project import figures, stand_in_for_a_gpu
 
 
 @pytest.fixture
-def on_gpu(project, monkeypatch):
+def on_gpu(project):
     """Tests that count and time in turn, on what stands in for a GPU."""
-    project.write("conftest.py", FAKE_GPU)
-    project.write("speed.py", "FIGURE = 41.2\n")
+    measured = stand_in_for_a_gpu(project)
     project.write(
         "test_speed.py",
         """
@@ -24,9 +21,6 @@ def test_more_counts(stopwatch): stopwatch.counts(print)
 def test_time_b(stopwatch): stopwatch(print)
 """,
     )
-    measured = project.path / "measured.txt"
-    monkeypatch.setenv("MEASURED", str(measured))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
 
     def run(*args):
         project.pytester.runpytest_subprocess("-p", "no:benchmark", *args)
