@@ -1,4 +1,4 @@
-"""The plugin's own tests run pytest inside pytest; Hypothesis' profiles are in the root's conftest."""
+"""The plugin's own tests run pytest inside pytest; Hypothesis' profiles: the root's conftest."""
 
 from __future__ import annotations
 

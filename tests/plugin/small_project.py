@@ -115,7 +115,10 @@ def stand_in_for_a_gpu(project):
     here = str(Path(__file__).parent)
     project.monkeypatch.setenv("PYTHONPATH", here, prepend=os.pathsep)
     # The lock of the GPU is of this project alone.
-    project.monkeypatch.setenv("TMPDIR", str(project.path))
+    folder = project.path.with_name(f"{project.path.name}-tmp")
+    folder.mkdir(exist_ok=True)
+    project.monkeypatch.setenv("TMPDIR", str(folder))
+    project.monkeypatch.setattr("tempfile.tempdir", str(folder))
     return measured
 
 

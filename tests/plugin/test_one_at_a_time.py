@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 
 from small_project import GPU, figures, stand_in_for_a_gpu
@@ -11,9 +10,8 @@ from small_project import GPU, figures, stand_in_for_a_gpu
 from kernelpin.machine import device_lock
 
 
-def test_a_worker_waits_until_another_session_has_measured(project, monkeypatch):
+def test_a_worker_waits_until_another_session_has_measured(project):
     measured = stand_in_for_a_gpu(project)
-    monkeypatch.setattr(tempfile, "tempdir", str(project.path))
     project.timing_tests("test_it")
     project.baseline("test_it", figures(41.2), input="x")
     with device_lock(GPU.uuid):
