@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-from fixtures.sources import Case, variant
+from fixtures.sources import Case, left_out, recorded_sources, variant
 
 # CI draws the same examples on every run; `--hypothesis-profile=thorough` looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
@@ -19,6 +19,13 @@ def pytest_addoption(parser):
         metavar="VARIANT",
         help="run the suite with a deliberately broken workload of fixtures/variants.py",
     )
+
+
+def pytest_report_header(config):
+    """Name the sources that this session's claims are checked on, and those left out."""
+    recorded = ", ".join(source.name for source in recorded_sources()) or "none"
+    lines = [f"suite: traces recorded on: {recorded}"]
+    return lines + [f"suite: left out: {what}: {why}" for what, why in left_out()]
 
 
 @pytest.fixture
