@@ -7,6 +7,9 @@ from hypothesis import settings
 
 from fixtures.sources import Case, left_out, recorded_sources, variant
 
+# The plugin's tests run pytest inside pytest. Only here: pytest refuses it in a conftest below.
+pytest_plugins = ("pytester",)
+
 # CI draws the same examples on every run; `--hypothesis-profile=thorough` looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
