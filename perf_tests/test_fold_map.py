@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.sweep import LinearInputs, run_labelled, shapes
+from fixtures.sweep import LinearInputs, as_test, run_labelled, shapes
 from kernelpin import folds
 from kernelpin.render import tree
 from kernelpin.trace import slugify
@@ -63,6 +63,7 @@ def test_live_shapes_run_what_the_map_says(live_sweep, request):
         f"{len(changed)} of {len(found)} shapes are served by other kernels than the map says "
         f"(recorded with torch {stored.recorded_on.get('torch')}, here {torch.__version__}):\n  "
         + "\n  ".join(changed)
+        + f"\nthe first as a test:{as_test(stored.changes(found)[0][0])}"
     )
 
 
@@ -77,6 +78,7 @@ def test_the_bias_of_a_plain_shape_folds_on_the_live_gpu(live_sweep):
     assert smallest is None, (
         f"{len(broken)} plain shapes do not fold their bias; the smallest is {smallest}:\n"
         + "\n".join(tree(live_sweep[smallest]))
+        + f"\nas a test:{as_test(folds.Shape.parse(smallest))}"
     )
 
 
