@@ -50,6 +50,31 @@ def test_one_slow_process_is_measured_again_and_then_forgotten(timed, ci):
     timed.run(ci=ci).assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize("ci", [False, True])
+@pytest.mark.parametrize(
+    ("outcome", "said"), [("skipped", "skipped"), ("xfailed", "failed as expected")]
+)
+def test_a_slow_figure_is_not_hidden_by_another_ending_of_a_later_process(timed, ci, outcome, said):
+    timed.measured("test_flash", 47.9)
+    timed.result("test_flash", outcome=outcome, message="no GPU: the device was lost")
+    result = timed.run(ci=ci)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*FAILED test_speed.py::test_flash - measured 47.90 µs in process 1, "
+            f"then {said} in process 2: no GPU: the device was lost; *"
+        ]
+    )
+
+
+def test_a_skip_is_not_hidden_by_a_later_figure_either(timed):
+    timed.result("test_flash", outcome="skipped", message="not today")
+    timed.measured("test_flash", 41.2)
+    result = timed.run("--kernelpin-processes=2")
+    result.assert_outcomes(failed=1)
+    assert "skipped in process 1: not today, then measured 41.20 µs in process 2" in text_of(result)
+
+
 def test_two_modes_do_not_decide_and_pass_on_a_workstation(timed):
     timed.measured("test_flash", *([47.9, 41.2] * 8))
     result = timed.run()

@@ -14,6 +14,7 @@ from kernelpin.baselines import (
     Store,
 )
 from kernelpin.machine import Gpu
+from kernelpin.render import clean, format_us
 from kernelpin.session.case import Case, Settings
 from kernelpin.session.compared import Compared
 from kernelpin.stopwatch import KernelFigure, Samples
@@ -41,8 +42,9 @@ _ATTEMPTS = 3
 class Evidence:
     """Gathers a test's results and judges them against its baseline.
 
-    `error` says why there is no verdict although the test ran: a failed body, a refused limit, a
-    damaged baseline file. `ending` is the result that ended the test otherwise (skip, xfail).
+    `error` says why there is no verdict although the test ran: processes that contradict each
+    other, a refused limit, a damaged baseline file. `ending` is the result that ended the test
+    otherwise (failure, skip, xfail).
     """
 
     def __init__(self, case: Case, store: Store, settings: Settings) -> None:
@@ -54,14 +56,19 @@ class Evidence:
         self.verdict: Verdict | None = None
         self.baseline: Found | Missing | Incomparable | None = None
         self.compared: Compared | None = None
+        self._told: list[WorkerResult] = []  # all, in time order
         self._store = store
         self._settings = settings
 
     # -- what came in --------------------------------------------------------------------------
 
     def add(self, results: Sequence[WorkerResult]) -> None:
-        """Take in one result a process; the first that is no measurement ends the test."""
+        """Take in one result a process; the first that is no measurement ends the test.
+
+        A skip or xfail must not hide what another process measured: that is an error.
+        """
         for result in results:
+            self._told.append(result)
             if result.outcome != "passed":
                 self.ending = self.ending or result
             elif result.samples is None:
@@ -70,6 +77,24 @@ class Evidence:
                 self.screened.append(result)
             else:
                 self.fresh.append(result)
+        if self.results and self.ending is not None and self.ending.outcome != "failed":
+            self.error, self.ending = self.error or self._contradiction(self.ending), None
+
+    def _contradiction(self, ending: WorkerResult) -> str:
+        """Which process measured what, and which one ended otherwise, in time order."""
+        measured = self.results[0]
+        said = "skipped" if ending.outcome == "skipped" else "failed as expected"
+        why = f": {clean(ending.message.splitlines()[0])}" if ending.message else ""
+        told = {
+            self._number(measured): (f"measured {_figure(measured.samples)}", ""),
+            self._number(ending): (said, why),
+        }
+        parts = [f"{did} in process {number}{why}" for number, (did, why) in sorted(told.items())]
+        return f"{', then '.join(parts)}; a test must end the same way in every process"
+
+    def _number(self, result: WorkerResult) -> int:
+        """The place of this very result among the processes, from 1."""
+        return next(i for i, other in enumerate(self._told, 1) if other is result)
 
     @property
     def results(self) -> list[WorkerResult]:
@@ -294,3 +319,12 @@ class Evidence:
     def recorded(self) -> list[Samples]:
         """The samples a baseline would be made of: every undisturbed process."""
         return [r.samples for r in self.results if r.samples and r.samples.reason is None]
+
+
+def _figure(samples: Samples | None) -> str:
+    """A process's figure in its unit."""
+    if samples is None or not samples.values:
+        return "counts"
+    return (
+        f"{samples.figure:.3f} ×" if samples.metric == "host_ratio" else format_us(samples.figure)
+    )
