@@ -81,3 +81,59 @@ def test_only_one_of_two_suites_in_a_session_is_ours(project):
     project.measured("test_it", 41.2)
     text = text_of(project.run())
     assert "1 no baseline on NVIDIA H200" in text
+
+
+def test_fixtures_of_theirs_with_our_names_stay_theirs(project):
+    project.write(
+        "conftest.py",
+        """
+import time
+import pytest
+
+@pytest.fixture
+def stopwatch():
+    begin = time.perf_counter()
+    return lambda: time.perf_counter() - begin
+
+@pytest.fixture
+def capture_trace():
+    return lambda fn: ["their event"]
+""",
+    )
+    project.write(
+        "test_theirs.py",
+        """
+import pytest
+
+def test_watches(stopwatch): assert stopwatch() >= 0
+
+@pytest.mark.parametrize("stopwatch", [1])
+def test_has_a_parameter_of_that_name(stopwatch): assert stopwatch == 1
+
+@pytest.mark.gpu
+def test_captures(capture_trace): assert capture_trace(print) == ["their event"]
+
+def test_fails(stopwatch): raise AssertionError("their own")
+""",
+    )
+    with project.monkeypatch.context() as patch:
+        patch.setenv("CI", "true")
+        result = project.pytester.runpytest("-p", "no:benchmark")
+    result.assert_outcomes(passed=3, failed=1)
+    said = [line for line in text_of(result).splitlines() if "kernelpin" in line]
+    assert said == ["plugins: " + said[0].removeprefix("plugins: ")]
+
+
+def test_a_fixture_that_wraps_ours_is_ours(project):
+    project.write(
+        "conftest.py",
+        """
+import pytest
+
+@pytest.fixture
+def stopwatch(stopwatch): return stopwatch
+""",
+    )
+    project.timing_tests("test_it")
+    project.measured("test_it", 41.2)
+    assert "1 no baseline on NVIDIA H200" in text_of(project.run())

@@ -209,7 +209,23 @@ class Timings:
 
 def measures(item: pytest.Item) -> bool:
     """Whether the test uses the fixture `stopwatch`, itself or through another fixture."""
-    return isinstance(item, pytest.Function) and "stopwatch" in item.fixturenames
+    return isinstance(item, pytest.Function) and uses_ours(item, "stopwatch")
+
+
+def uses_ours(item: pytest.Item, name: str) -> bool:
+    """Whether the fixture of this name that the test gets is ours, or one that asks for ours.
+
+    A suite may have had a fixture of that name before this plugin was installed.
+    """
+    info = getattr(item, "_fixtureinfo", None)
+    if info is None:
+        return False
+    for definition in reversed(info.name2fixturedefs.get(name) or ()):  # nearest the test first
+        if getattr(definition.func, "__module__", None) == "kernelpin.plugin":
+            return True
+        if name not in definition.argnames:
+            return False
+    return False
 
 
 def case_of(item: pytest.Item) -> Case:

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kernelpin.plugin.settings import report_folder
-from kernelpin.plugin.timings import CASE, ROW, TEXT, CheckFailed, measures, row_told, why_no_gpu
+from kernelpin.plugin.timings import (
+    CASE,
+    ROW,
+    TEXT,
+    CheckFailed,
+    measures,
+    row_told,
+    uses_ours,
+    why_no_gpu,
+)
 
 if TYPE_CHECKING:
     from kernelpin.claims import ClaimFailed
@@ -157,7 +166,7 @@ def kind_of(item: pytest.Item) -> str | None:
     """`stopwatch`, `trace` (uses capture_trace), `gpu` (marked so, or by `kernelpin`), or None."""
     if CASE in item.stash or measures(item):
         return "stopwatch"
-    if "capture_trace" in getattr(item, "fixturenames", ()):
+    if uses_ours(item, "capture_trace"):
         return "trace"
     if item.get_closest_marker("kernelpin") or item.get_closest_marker("gpu"):
         return "gpu"
