@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -108,9 +109,9 @@ class Gate:
         ci = ci_variable() is not None
         silent = None
         if self.config.getoption("--kernelpin-require-gpu"):
-            silent = without_gpu(self.tally)
+            silent = without_gpu(self.tally, self.config)
         if silent is None and ci:
-            silent = nothing_checked(self.tally, self.config.getoption("markexpr", "") or "")
+            silent = nothing_checked(self.tally, self.config)
         self.problems += [silent] if silent is not None else []
         found = orphans(self.config, self._slug(judged), self.collected)
         if found:
@@ -197,16 +198,38 @@ class Gate:
 
 
 def forget_report(folder: Path) -> None:
-    """Remove what an earlier report left that a later one need not replace: its own files alone."""
+    """Remove the files of an earlier report that a later one need not replace.
+
+    Only what such a report writes goes: `proposed/<gpu>/<module>.json` and `traces/<test>.json.gz`
+    that it names. A report that cannot be read removes nothing, and nothing here raises.
+    """
+    from kernelpin.report.schema import SCHEMA
+
+    report = folder / "report.json"
     try:
-        told = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-        traces = [row.get("trace") for row in told["rows"]]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return  # no report of ours: nothing in this folder is ours to remove
-    shutil.rmtree(folder / "proposed", ignore_errors=True)
-    for trace in traces:
-        if isinstance(trace, str) and not Path(trace).is_absolute() and ".." not in trace:
-            (folder / trace).unlink(missing_ok=True)
+        # A pipe of that name would never end.
+        told = json.loads(report.read_text(encoding="utf-8")) if report.is_file() else None
+        if not isinstance(told, dict) or told.get("schema") != SCHEMA:
+            return
+        rows = told.get("rows")
+        files = list((folder / "proposed").glob("*/*.json"))
+    except (OSError, ValueError, RecursionError):
+        return
+    for row in rows if isinstance(rows, list) else ():
+        trace = row.get("trace") if isinstance(row, dict) else None
+        parts = trace.split("/") if isinstance(trace, str) else []
+        if len(parts) == 2 and parts[0] == "traces" and parts[1].endswith(".json.gz"):
+            files.append(folder / "traces" / parts[1])
+    for file in files:
+        with contextlib.suppress(OSError, ValueError):
+            # Through a link it would be another folder's.
+            if file.is_file() and file.resolve() == folder.resolve() / file.relative_to(folder):
+                file.unlink()
+    for emptied in {file.parent for file in files if file.parent.name != "traces"}:
+        with contextlib.suppress(OSError):
+            emptied.rmdir()
+    with contextlib.suppress(OSError):
+        (folder / "proposed").rmdir()
 
 
 def _proposed(folder: Path | None, judged: Judged | None) -> str | None:
