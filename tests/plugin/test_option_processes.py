@@ -18,7 +18,9 @@ def test_four_processes_decide_without_a_second_round(project):
     [
         ("--kernelpin-processes=-1", "allowed is 0 (in place) or more"),
         ("--kernelpin-processes=many", "invalid int value: 'many'"),
-        ("--kernelpin-budget=0", "allowed are seconds above 0"),
+        ("--kernelpin-budget=0", "allowed is a finite number of seconds"),
+        ("--kernelpin-budget=inf", "--kernelpin-budget=inf: allowed is a finite number"),
+        ("--kernelpin-budget=nan", "--kernelpin-budget=nan: allowed is a finite number"),
         ("--kernelpin-replay=nowhere", "there is no such file"),
     ],
 )

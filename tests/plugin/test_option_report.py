@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -101,3 +102,71 @@ def test_other_baselines_and_another_report_folder(suite):
     shutil.move(suite.path / "baselines", suite.path / "elsewhere")
     suite.timing_tests("test_same")
     suite.run("--kernelpin-baselines=elsewhere", ci=True).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("option", ["--kernelpin-report=", "--kernelpin-baselines= "])
+def test_an_empty_folder_is_refused_and_nothing_is_touched(suite, option):
+    suite.write("proposed/mine.txt", "kept")
+    result = suite.run(option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"argument {option.split('=')[0]}: found the empty value" in result.stderr.str()
+    assert "name a folder ('.' is the working folder) or leave the option out" in (
+        result.stderr.str()
+    )
+    assert (suite.path / "proposed" / "mine.txt").exists()
+    assert not (suite.path / "report.json").exists()
+
+
+DAMAGED = {
+    "no trace": {"rows": [{"trace": ""}]},
+    "a folder": {"rows": [{"trace": "traces"}]},
+    "a folder inside": {"rows": [{"trace": "traces/folder.json.gz"}]},
+    "NUL": {"rows": [{"trace": "traces/a\0b.json.gz"}]},
+    "a surrogate": {"rows": [{"trace": "traces/\ud800.json.gz"}]},
+    "too long": {"rows": [{"trace": f"traces/{'x' * 5000}.json.gz"}]},
+    "outside": {"rows": [{"trace": "traces/../../kept.json.gz"}, {"trace": "../kept.json.gz"}]},
+    "another's": {"rows": [{"trace": "mine.txt"}, {"trace": "summary.md"}]},
+    "rows of another kind": {"rows": {"trace": "a"}},
+    "a row of another kind": {"rows": [None, 3, "trace", ["trace"]]},
+    "no rows": {},
+}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(
+            pytest.param(json.dumps({"schema": "kernelpin-report", **told}).encode(), id=name)
+            for name, told in DAMAGED.items()
+        ),
+        pytest.param(b"[" * 100_000, id="deep"),
+        pytest.param(b"\x80\x00\xff", id="binary"),
+        pytest.param(b"", id="empty"),
+        pytest.param(b'["schema"]', id="a list"),
+        pytest.param(b'{"rows": [{"trace": "traces/a.json.gz"}]}', id="no report of ours"),
+    ],
+)
+def test_a_damaged_report_of_an_earlier_run_neither_stops_a_run_nor_removes_a_thing(suite, content):
+    kept = ["kept.json.gz", "report/mine.txt", "report/proposed/mine.txt"]
+    kept += ["report/traces/a.json.gz", "report/traces/folder.json.gz/mine.txt"]
+    for file in kept:
+        suite.write(file, "kept")
+    (suite.path / "report" / "report.json").write_bytes(content)
+    suite.run("--kernelpin-report=report", ci=True).assert_outcomes(passed=1, failed=2)
+    assert all((suite.path / file).read_text() == "kept" for file in kept)
+    assert suite.report()["headline"] == "1 slower, 1 no baseline, 1 same on NVIDIA H200"
+
+
+def test_only_the_files_that_an_earlier_report_wrote_are_removed(suite):
+    told = {"schema": "kernelpin-report", "rows": [{"trace": "traces/a.json.gz"}]}
+    suite.write("report/report.json", json.dumps(told))
+    gone = ["report/traces/a.json.gz", "report/proposed/nvidia-h200/old.json"]
+    kept = ["report/traces/b.json.gz", "report/proposed/mine.txt", "elsewhere/old.json"]
+    for file in (*gone, *kept):
+        suite.write(file, "{}")
+    (suite.path / "report" / "proposed" / "linked").symlink_to(suite.path / "elsewhere")
+    suite.timing_tests("test_same")
+    suite.run("--kernelpin-report=report").assert_outcomes(passed=1)
+    assert not [file for file in gone if (suite.path / file).exists()]
+    assert not (suite.path / "report" / "proposed" / "nvidia-h200").exists()
+    assert all((suite.path / file).exists() for file in kept)

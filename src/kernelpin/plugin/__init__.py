@@ -16,7 +16,7 @@ import pytest
 from kernelpin.plugin.benchmark import MachineInfo
 from kernelpin.plugin.gate import Gate
 from kernelpin.plugin.header import header
-from kernelpin.plugin.settings import BUDGET_S, check
+from kernelpin.plugin.settings import BUDGET_S, check, folder_named
 from kernelpin.plugin.timings import Timings
 from kernelpin.plugin.traces import BASETEMP, CAPTURED, TraceCapture, Traces, kind_of
 
@@ -52,13 +52,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--kernelpin-report",
-        type=Path,
+        type=folder_named,
         metavar="DIR",
         help="write summary.md, report.json, proposed baselines and traces of failed checks there",
     )
     group.addoption(
         "--kernelpin-baselines",
-        type=Path,
+        type=folder_named,
         metavar="DIR",
         help="where baselines are stored (default: baselines in the rootdir)",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +57,16 @@ def report_folder(config: pytest.Config) -> Path | None:
     return None if asked is None else config.invocation_params.dir / asked
 
 
+def folder_named(value: str) -> Path:
+    """An option's folder; an empty value would stand for the working folder, which is not meant."""
+    if not value.strip():
+        raise argparse.ArgumentTypeError(
+            f"found the empty value {value!r}, as of a variable that is not set; "
+            "name a folder ('.' is the working folder) or leave the option out"
+        )
+    return Path(value)
+
+
 def base_ref(config: pytest.Config) -> str | None:
     """The base that suspects are compared with: `merge-base` by default in CI; None: none."""
     asked: str | None = config.getoption("--kernelpin-base")
@@ -105,8 +117,10 @@ def check(config: pytest.Config) -> None:
             f"--kernelpin-processes={count}: a baseline needs at least {MIN_RECORDED} processes"
         )
     seconds = config.getoption("--kernelpin-budget")
-    if seconds is not None and not seconds > 0:
-        raise pytest.UsageError(f"--kernelpin-budget={seconds:g}: allowed are seconds above 0")
+    if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
+        raise pytest.UsageError(
+            f"--kernelpin-budget={seconds:g}: allowed is a finite number of seconds above 0"
+        )
     replay = config.getoption("--kernelpin-replay")
     if replay is not None and not replay.is_file():
         raise pytest.UsageError(f"--kernelpin-replay={replay}: there is no such file")
