@@ -7,6 +7,8 @@ import shutil
 import pytest
 from small_project import figures, text_of
 
+from kernelpin.plugin.silence import asks_for_gpu
+
 NO_GPU = """
 import pytest
 pytestmark = pytest.mark.gpu
@@ -92,6 +94,65 @@ def test_no_gpu_beside_tests_that_need_none_is_a_cpu_run(project, run_without_gp
     result = run_without_gpu()
     result.assert_outcomes(passed=1, skipped=1)
     assert result.ret == pytest.ExitCode.OK
+
+
+PASSES_WITHOUT = """
+import pytest
+pytestmark = pytest.mark.gpu
+
+def test_speed(stopwatch):
+    stopwatch(print)
+
+def test_passes(): pass
+
+@pytest.mark.xfail(reason="known")
+def test_xfails(): raise ValueError
+"""
+
+
+@pytest.mark.parametrize("args", [["--kernelpin-require-gpu"], ["-m", "gpu"], []])
+def test_a_test_marked_gpu_that_passes_without_one_is_no_gpu(project, run_without_gpu, args):
+    project.write("test_speed.py", PASSES_WITHOUT)
+    result = run_without_gpu(*args, ci=args != ["--kernelpin-require-gpu"])
+    result.assert_outcomes(passed=1, skipped=1, xfailed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "no NVIDIA driver found" in text_of(result).split("error: ")[1]
+
+
+def test_no_gpu_is_no_gpu_where_results_are_played_too(project, run_without_gpu):
+    project.write("test_speed.py", PASSES_WITHOUT)
+    result = project.run("--kernelpin-require-gpu")
+    assert "error: no GPU test ran: no NVIDIA driver found" in text_of(result)
+
+
+def test_an_expected_failure_is_no_run(project, monkeypatch):
+    monkeypatch.setattr("kernelpin.machine.why_no_gpu", lambda: "")
+    project.write("test_speed.py", PASSES_WITHOUT)
+    result = project.pytester.runpytest("--kernelpin-require-gpu", "-k", "xfails")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "error: no GPU test ran: all were skipped: xfail: known (1)" in text_of(result)
+
+
+@pytest.mark.parametrize(
+    ("expression", "asks"),
+    [
+        ("gpu", True),
+        ("gpu and not slow", True),
+        ("gpu and slow", True),
+        ("slow or gpu", True),
+        ("not (cpu or not gpu)", True),
+        ("", False),
+        ("not gpu", False),
+        ("not  gpu", False),
+        ("not (gpu or slow)", False),
+        ("gpus", False),
+        ("slow", False),
+        ("gpu or not gpu", False),
+        ("gpu and", False),
+    ],
+)
+def test_what_asks_for_a_gpu(expression, asks):
+    assert asks_for_gpu(expression) is asks
 
 
 def test_no_gpu_on_a_workstation_skips(project, run_without_gpu):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -10,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark.expression import Expression
 
+from kernelpin.plugin.benchmark import gpu_of
 from kernelpin.plugin.settings import baselines_folder
 
 
@@ -36,11 +37,9 @@ class Tally:
         self.kinds[report.nodeid] = told["kind"]
         if told["gpu"] or (told["row"] is not None and told["row"]["gpu"] is not None):
             self.on_gpu.add(report.nodeid)
-        is_xfail = hasattr(report, "wasxfail")
-        if report.skipped and not is_xfail:
-            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
-            self.skips[reason.removeprefix("Skipped: ")] += 1
-        elif report.when == "call" or report.failed or is_xfail:
+        if report.skipped:
+            self.skips[_reason(report)] += 1
+        elif report.when == "call" or report.failed:
             self.ran.add(report.nodeid)
 
     def ours(self, asked: bool) -> set[str]:
@@ -61,25 +60,61 @@ class Tally:
         return "; ".join([*told, f"{more} other reasons"] if more > 0 else told) or "no reason told"
 
 
+def _reason(report: Any) -> str:
+    """Why a test did not run to its end; one that failed as expected did not either."""
+    if hasattr(report, "wasxfail"):
+        return f"xfail: {report.wasxfail.removeprefix('reason: ')}"
+    reason: str = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
+    return reason.removeprefix("Skipped: ")
+
+
 def asks_for_gpu(expression: str) -> bool:
-    """Whether `-m` selects GPU tests: `gpu`, `gpu and not slow`; not `not gpu`."""
-    return re.search(r"(?<!not )\bgpu\b", expression) is not None
+    """Whether `-m` selects tests for being marked gpu: `gpu and not slow`; not `not gpu`."""
+    if not expression.strip():
+        return False
+    try:
+        compiled = Expression.compile(expression)
+        return any(
+            compiled.evaluate(_marks(gpu=True, others=others))
+            and not compiled.evaluate(_marks(gpu=False, others=others))
+            for others in (False, True)
+        )
+    except Exception:  # pytest's own, of no public promise: then nobody is accused
+        return False
 
 
-def without_gpu(tally: Tally) -> str | None:
-    """Why a session that must run a GPU test fails, or None."""
-    if tally.ran & tally.on_gpu:
-        return None
+def _marks(*, gpu: bool, others: bool) -> Any:
+    """A matcher for a test that is marked gpu or not, and with every other mark or none."""
+
+    def matches(name: str, /, **arguments: Any) -> bool:
+        return gpu and not arguments if name == "gpu" else others
+
+    return matches
+
+
+def why_no_gpu(config: pytest.Config) -> str:
+    """Why this session has no GPU, be it a recorded one; empty where it has one."""
+    if config.getoption("--kernelpin-replay") is not None and gpu_of(config) is not None:
+        return ""
     from kernelpin import machine
 
-    why = machine.why_no_gpu()
-    if not why:
-        why = f"all were skipped: {tally.reasons}" if tally.on_gpu else "none was selected"
+    return machine.why_no_gpu()
+
+
+def without_gpu(tally: Tally, config: pytest.Config) -> str | None:
+    """Why a session that must run a GPU test fails, or None."""
+    # Asked first: a test that is marked gpu can pass without one.
+    if why := why_no_gpu(config):
+        return f"no GPU test ran: {why}"
+    if tally.ran & tally.on_gpu:
+        return None
+    why = f"all were skipped: {tally.reasons}" if tally.on_gpu else "none was selected"
     return f"no GPU test ran: {why}"
 
 
-def nothing_checked(tally: Tally, markexpr: str) -> str | None:
+def nothing_checked(tally: Tally, config: pytest.Config) -> str | None:
     """Why a CI run that is about our tests checked nothing, or None."""
+    markexpr = config.getoption("markexpr", "") or ""
     asked = asks_for_gpu(markexpr)
     ours = tally.ours(asked)
     if not ours and not asked:
@@ -89,12 +124,20 @@ def nothing_checked(tally: Tally, markexpr: str) -> str | None:
         return f"-m {markexpr!r} selected no test: is the marker gpu gone, or the path wrong?"
     if not tally.ran & ours and not others:
         return f"every kernelpin test was skipped, and nothing else ran: {tally.reasons}"
-    if ours & tally.on_gpu and not tally.ran & tally.on_gpu:
+    if not ours & tally.on_gpu:
+        return None
+    if not tally.ran & tally.on_gpu:
         from kernelpin import machine
 
         # Without a card, beside tests that need none, this is a run on the CPU.
         if machine.gpu_present():
             return f"every GPU test was skipped: {tally.reasons}"
+        return None
+    if all(tally.kinds[id_] == "gpu" for id_ in ours):
+        return None  # a marker named gpu alone is anybody's, and so is their GPU
+    meant = asked or not others | (ours - tally.on_gpu)
+    if meant and (why := why_no_gpu(config)):
+        return f"what passed of the GPU tests ran without one: {why}"
     return None
 
 
