@@ -9,17 +9,24 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 PROCESSES = 12
 LEAST = 8
 _INTERRUPTED = 130
+# What was measured yesterday was measured on another machine, as far as anyone can tell.
+_JOURNAL_S = 86_400
+# Contents are read up to here; of what is larger, and of all beyond, size and time must do.
+_READ_BYTES = 64_000_000
+_INI_FILES = ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "setup.py")
 _DESCRIPTION = """\
 Measure the timing tests that PYTEST-ARGS select in fresh processes, and store their baselines.
 
 Interrupted, it keeps the processes that finished; the same command on the same code goes on
-from there. Exit codes: 0: all stored; 1: a test failed or a figure was refused; 2: wrong use;
-130: interrupted."""
+from there within a day. Exit codes: 0: all stored; 1: a test failed or a figure was refused; 2:
+wrong use; 130: interrupted."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -61,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         )
         return 2
     journal = journal_for(args.pytest_args)
-    if args.fresh:
+    if args.fresh or _is_old(journal):
         journal.unlink(missing_ok=True)
     command = [
         *(sys.executable, "-m", "pytest", *args.pytest_args),
@@ -91,13 +98,76 @@ def journal_for(pytest_args: list[str], folder: Path | None = None) -> Path:
     """Where the finished processes of this recording are noted: one file a selection and code."""
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
     base = Path(tempfile.gettempdir()) / f"kernelpin-{user}" if folder is None else folder
-    state = "\0".join([os.getcwd(), *pytest_args, _git("rev-parse", "HEAD"), _git("diff", "HEAD")])
-    return base / f"record-{hashlib.sha256(state.encode()).hexdigest()[:16]}.jsonl"
+    state = hashlib.sha256("\0".join([os.getcwd(), *pytest_args]).encode())
+    for part in _code():
+        state.update(b"\0" + part)
+    return base / f"record-{state.hexdigest()[:16]}.jsonl"
 
 
-def _git(*arguments: str) -> str:
+def _is_old(journal: Path) -> bool:
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, timeout=30, check=False)
+        return time.time() - journal.stat().st_mtime > _JOURNAL_S
+    except OSError:
+        return False
+
+
+def _code() -> Iterator[bytes]:
+    """What the code is: commit, changes and untracked files; without git, the .py files."""
+    top = _git("rev-parse", "--show-toplevel")
+    if top is not None:
+        folder = os.fsdecode(top.removesuffix(b"\n"))
+        commit = _git("rev-parse", "HEAD", folder=folder)
+        changes = _git("diff", "--no-ext-diff", "HEAD", folder=folder)
+        others = _git("ls-files", "-z", "-o", "--exclude-standard", folder=folder)
+        if commit is not None and changes is not None and others is not None:
+            yield from (commit, changes)
+            names = sorted(os.fsdecode(name) for name in others.split(b"\0") if name)
+            # Compiled files come of the recording itself.
+            yield from _contents(Path(folder, n) for n in names if not n.endswith(".pyc"))
+            return
+    yield from _contents(_modules(_root(Path.cwd())))
+
+
+def _root(folder: Path) -> Path:
+    """The nearest folder at or above this one that configures pytest, else this one."""
+    for candidate in (folder, *folder.parents):
+        if any((candidate / name).is_file() for name in _INI_FILES):
+            return candidate
+    return folder
+
+
+def _modules(root: Path) -> Iterator[Path]:
+    """The .py files below, but for hidden folders and virtual environments."""
+    for folder, below, files in os.walk(root):
+        if "pyvenv.cfg" in files:
+            below.clear()
+            continue
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        yield from (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
+
+
+def _contents(files: Iterable[Path]) -> Iterator[bytes]:
+    """Each file's path and content, or its size and time once `_READ_BYTES` are read."""
+    left = _READ_BYTES
+    for file in files:
+        yield os.fsencode(file)
+        try:
+            stat = file.stat()
+            if file.is_file() and stat.st_size <= left:
+                left -= stat.st_size
+                yield hashlib.sha256(file.read_bytes()).digest()
+            else:
+                yield f"{stat.st_size} {stat.st_mtime_ns}".encode()
+        except OSError as error:
+            yield type(error).__name__.encode()
+
+
+def _git(*arguments: str, folder: str | None = None) -> bytes | None:
+    """What git says there; None where there is no git, no repository or no answer."""
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode(errors="replace")
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -110,6 +110,52 @@ def test_failures_are_not_noted(project):
     assert not path.exists() or not path.read_bytes()
 
 
+def git(*arguments):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("state", ["no git", "no commit", "untracked", "changed"])
+def test_a_recording_of_other_code_has_another_journal(recording, state):
+    recording.write("model.py", "SIZE = 1\n")
+    if state != "no git":
+        git("init", "-q")
+    if state == "no commit":
+        git("add", ".")
+    if state in ("untracked", "changed"):
+        git("add", *(["."] if state == "changed" else ["test_speed.py"]))
+        git("commit", "-q", "-m", "first")
+    before = journal_for([])
+    assert journal_for([]) == before
+    recording.write("model.py", "SIZE = 2\n")
+    assert journal_for([]) != before
+    recording.write("model.py", "SIZE = 1\n")
+    assert journal_for([]) == before
+
+
+def test_code_beside_the_folder_it_is_recorded_from_counts_too(recording, monkeypatch):
+    recording.write("model.py", "SIZE = 1\n")
+    recording.write("tests/test_more.py", "")
+    monkeypatch.chdir(recording.path / "tests")
+    before = journal_for([])
+    recording.write("model.py", "SIZE = 2\n")
+    assert journal_for([]) != before
+
+
+@pytest.mark.parametrize(("hours", "figure"), [(1, 7.0), (25, 41.2)])
+def test_a_journal_older_than_a_day_is_not_used(recording, hours, figure):
+    arguments = ["--kernelpin-replay=replay.jsonl"]
+    journal = journal_for(arguments)
+    Journal(measured(recording, *figures(7.0, 12)), journal, GPU).measure(
+        ["test_speed.py::test_a"], processes=12
+    )
+    then = time.time() - hours * 3600
+    os.utime(journal, (then, then))
+    assert main(["record", "--", *arguments]) == 0
+    entry = recording.stored()["test_speed.py::test_a"]
+    assert entry.median == pytest.approx(figure, rel=0.01)
+
+
 def test_interrupted_it_keeps_what_it_has_and_says_how_to_go_on(recording):
     """The second process of twelve hangs; the first one's figures are there afterwards."""
     recording.write(
