@@ -6,7 +6,11 @@ use it on; test_worker_with_torch.py has the real one.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -217,6 +221,59 @@ def test_goes_on(stopwatch):
     )
     assert "waiting for nothing" in text
     assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGHUP"])
+def test_a_session_that_is_killed_leaves_no_process_and_no_folder(live, name):
+    folder = live.path / "temporary"
+    folder.mkdir()
+    live.write(
+        "test_speed.py",
+        """
+import os, subprocess, time
+import pytest
+
+@pytest.mark.cpu
+def test_hangs(stopwatch):
+    child = subprocess.Popen(["sleep", "1000"])
+    with open("pids.part", "w") as file:
+        print(os.getpid(), child.pid, file=file)
+    os.rename("pids.part", "pids.txt")
+    time.sleep(1000)
+""",
+    )
+    pids = live.path / "pids.txt"
+    session = subprocess.Popen(
+        [sys.executable, "-m", "pytest"],
+        cwd=live.path,
+        env={**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(live.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + 30
+    while not pids.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    session.send_signal(signal.Signals[name])
+    out, _ = session.communicate(timeout=20)
+    running = [int(pid) for pid in pids.read_text().split()]
+    assert len(running) == 2
+    until = time.monotonic() + 10
+    while any(map(runs, running)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not any(map(runs, running))
+    assert not list(folder.glob("kernelpin-worker-*"))
+    if name != "SIGKILL":
+        assert session.returncode == 128 + signal.Signals[name]
+        assert f"ended by {name}" in out
+
+
+def runs(pid):
+    """Whether it runs; one that ended and was not waited for does not."""
+    with contextlib.suppress(OSError):
+        return subprocess.run(
+            ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+        ).stdout.strip()[:1] not in ("", "Z")
+    return False
 
 
 def test_a_budget_that_ends_leaves_the_rest_unclear(live):

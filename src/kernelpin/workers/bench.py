@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from filelock import Timeout
 
 from kernelpin.machine import current_gpu, device_lock
 from kernelpin.stopwatch import Samples, Stopwatch, fresh_compiler
+from kernelpin.workers.lifeline import watch_session
 from kernelpin.workers.result import (
     NO_SUCH_TEST,
     NOT_COLLECTED,
@@ -40,10 +40,10 @@ class Bench:
 
     def __init__(self, file: Path) -> None:
         self.order = decode(file.read_bytes(), Order)
+        watch_session(self.order.session, file.parent)
         self.phase = Phase.TIME
         self.watch: Watch | None = None
         self._out = open(self.order.results, "ab", buffering=0)  # noqa: SIM115 - the process's own
-        self._parent = os.getppid()
         self._uncollected: list[str] = []
         self._reports: list[pytest.TestReport] = []
         self._body_passed = False
@@ -122,8 +122,6 @@ class Bench:
         """Run each; those that asked for the profiler too early come back."""
         deferred: list[pytest.Item] = []
         for index, item in enumerate(items):
-            if os.getppid() != self._parent:
-                raise pytest.exit.Exception("the session that ordered these measurements is gone")
             nextitem = items[index + 1] if index + 1 < len(items) else None
             self._reports, self.watch = [], None
             self._body_passed = self._was_deferred = False

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from kernelpin.machine import join_session
 from kernelpin.workers.launch import Launch, environment
+from kernelpin.workers.lifeline import WORKER_FOLDER, ended_by_signals
 from kernelpin.workers.process import Worker
 from kernelpin.workers.result import Event, Order, WorkerResult, read_recorded
 
@@ -143,9 +144,10 @@ class _Round:
     def run(self) -> list[WorkerResult]:
         """At least one result, unless the budget ended first."""
         budget = self.fleet.budget
-        with tempfile.TemporaryDirectory(
-            prefix="kernelpin-worker-", ignore_cleanup_errors=True
-        ) as name:
+        with (
+            ended_by_signals(),
+            tempfile.TemporaryDirectory(prefix=WORKER_FOLDER, ignore_cleanup_errors=True) as name,
+        ):
             folder = Path(name)
             order = Order(
                 nodeids=tuple(self.nodeids),
@@ -153,6 +155,7 @@ class _Round:
                 output=str(folder / "output.txt"),
                 kernels=self.kernels,
                 budget_s=budget.left,
+                session=os.getpid(),
             )
             worker = Worker(self.fleet.launch, order, folder, self.fleet.environ)
             out_of_time: str | None = None

@@ -58,13 +58,17 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a worker is to do: measure these tests, and (`kernels`) list what the timed ones run."""
+    """What a worker is to do: measure these tests, and (`kernels`) list what the timed ones run.
+
+    `session`: the process that ordered it, without which it ends; 0: it is not watched.
+    """
 
     nodeids: tuple[str, ...]
     results: str
     output: str
     kernels: bool = False
     budget_s: float = 600.0
+    session: int = 0
 
 
 def encode(value: Order | Event | WorkerResult) -> bytes:
