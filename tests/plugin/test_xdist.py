@@ -44,3 +44,18 @@ def test_nothing_selected_is_red(timed):
     nothing = timed.run("-n", "1", "-m", "gpu", "-k", "nothing", ci=True, subprocess=True)
     assert nothing.ret != pytest.ExitCode.OK
     assert "selected no test" in text_of(nothing)
+
+
+def test_a_wrong_marker_is_a_usage_error_that_says_what_is_wrong(project):
+    project.timing_tests(*NAMES, marks=("kernelpin(lmit=3)",))
+    result = project.run("-n", "2", ci=True, subprocess=True)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: test_speed.py::test_a: marker kernelpin: unknown argument lmit; allowed are *"]
+    )
+    assert "INTERNALERROR" not in text_of(result) + result.stderr.str()
+
+
+def test_suites_without_timing_tests_may_rerun_under_xdist(project):
+    project.write("test_other.py", "def test_it(): pass\n")
+    project.run("--reruns", "3", "-n", "1", subprocess=True).assert_outcomes(passed=1)

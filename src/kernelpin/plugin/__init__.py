@@ -16,6 +16,7 @@ import pytest
 from kernelpin.plugin.benchmark import MachineInfo
 from kernelpin.plugin.gate import Gate
 from kernelpin.plugin.header import header
+from kernelpin.plugin.refusals import Refusals
 from kernelpin.plugin.settings import BUDGET_S, check, folder_named
 from kernelpin.plugin.timings import Timings
 from kernelpin.plugin.traces import BASETEMP, CAPTURED, TraceCapture, Traces, kind_of
@@ -121,6 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
     timings = Timings(config)
     for plugin, name in (
         (timings, "kernelpin-timings"),
+        (Refusals(config), "kernelpin-refusals"),
         (Traces(config), "kernelpin-traces"),
         (Gate(config, timings), "kernelpin-gate"),
         (MachineInfo(), "kernelpin-machine-info"),
