@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 from small_project import GPU, STATE, figures, text_of
 
 from kernelpin.baselines import Entry, KernelEntry
-from kernelpin.stopwatch import KernelFigure
+from kernelpin.stopwatch import KernelFigure, Samples
 
 
 @pytest.fixture
@@ -201,6 +202,45 @@ def test_other_counts_fail_and_say_which(project):
     project.forget()
     project.counted("test_counts", kernels=5, launches=5)
     project.run(ci=True).assert_outcomes(passed=1)
+
+
+def test_emptied_counts_are_refused_with_their_line(project):
+    project.timing_tests("test_counts")
+    project.baseline(
+        "test_counts",
+        (),
+        metric="counts",
+        method="profiler",
+        input=None,
+        l2=None,
+        counts={"2.11": {"kernels": 5}},
+    )
+    path = project.path / "baselines" / GPU.slug / "test_speed.json"
+    text = re.sub(r'"2\.11": \{[^}]*\}', '"2.11": {}', path.read_text(encoding="utf-8"))
+    path.write_text(text, encoding="utf-8")
+    line = text[: text.index('"2.11": {}')].count("\n") + 1
+    project.counted("test_counts", kernels=9)
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    assert f"test_speed.json:{line}: test_speed.py::test_counts: counts.2.11" in text_of(result)
+
+
+def test_a_time_that_became_a_ratio_is_incomparable(timed):
+    ratio = Samples("host_ratio", (0.5, 0.5, 0.5), "host")
+    timed.result("test_flash", samples=ratio, below=0.9, gpu=GPU)
+    result = timed.run("-rs")
+    result.assert_outcomes(skipped=1)
+    assert "the baseline is of something else: metric host_ratio, was device_us" in text_of(result)
+    assert "kernelpin record" not in text_of(result)
+    timed.run(ci=True).assert_outcomes(failed=1)
+
+
+def test_a_ratio_without_an_entry_of_its_own_is_judged_by_its_bound_alone(timed):
+    timed.timing_tests("test_flash", "test_ratio")
+    timed.measured("test_flash", 41.2)
+    ratio = Samples("host_ratio", (0.5, 0.5, 0.5), "host")
+    timed.result("test_ratio", samples=ratio, below=0.9, gpu=GPU)
+    timed.run(ci=True).assert_outcomes(passed=2)
 
 
 def test_a_published_reference_allows_its_band(project):

@@ -426,7 +426,16 @@ def test_counts_are_judged_exactly_and_named():
 def test_a_count_that_this_run_has_not_is_incomparable_and_a_new_one_is_told():
     missing = judge_counts({"kernels": 5, "graphs": 1}, {"kernels": 5})
     assert (missing.outcome, "graphs" in missing.reason) == (Outcome.INCOMPARABLE, True)
-    assert judge_counts({"kernels": 5}, {"kernels": 5, "graphs": 1}).reason.endswith("new: graphs")
+    for kernels in (4, 5, 6):
+        told = judge_counts({"kernels": 5}, {"kernels": kernels, "graphs": 1}).reason
+        assert told.endswith("; new: graphs")
+
+
+@pytest.mark.parametrize("now", [{}, {"kernels": 5, "ops": 2}])
+def test_a_baseline_without_counts_is_incomparable_and_names_what_it_lacks(now):
+    verdict = judge_counts({}, now)
+    assert verdict.outcome is Outcome.INCOMPARABLE
+    assert all(name in verdict.reason for name in now)
 
 
 # -- what a verdict means ------------------------------------------------------------------------

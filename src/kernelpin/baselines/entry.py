@@ -263,6 +263,8 @@ def _of_counts(entry: Entry) -> tuple[Where, str] | None:
     for version, counts in (entry.counts or {}).items():
         if _MINOR.fullmatch(version) is None:
             return ("counts", version), f"counts: {version!r} is no torch minor version like 2.11"
+        if not counts:
+            return ("counts", version), f"counts: none for torch {version}: restore or delete it"
         found = _negative(counts)
         if found is not None:
             return ("counts", version, found), f"counts: {found} is {counts[found]}"

@@ -229,6 +229,9 @@ class Evidence:
         return verdict
 
     def _judged_ratio(self, final: bool) -> Verdict:
+        other = self._stored_otherwise()
+        if other is not None:
+            return other
         result = self.results[-1]
         if not self.usable:
             return self._disturbed(final)
@@ -251,6 +254,22 @@ class Evidence:
             reason += f": {len(figures)} processes do not decide"
         return dataclasses.replace(
             verdict, outcome=outcome, reason=reason, now=now, baseline=None, now_interval=None
+        )
+
+    def _stored_otherwise(self) -> Verdict | None:
+        """That the baseline is of a time or of counts, which a ratio's bounds do not replace."""
+        if self.gpu is None:
+            return None
+        if self.baseline is None:
+            self.baseline = self._store.lookup(self.gpu, self.case.nodeid, "host_ratio")
+        found = self.baseline
+        if not isinstance(found, Incomparable) or found.entry.metric == "host_ratio":
+            return None
+        file = self._store.file_for(self.gpu.slug, self.case.nodeid)
+        return Verdict(
+            Outcome.INCOMPARABLE,
+            f"the baseline is of something else: metric host_ratio, was {found.entry.metric}; "
+            f"measure that again, or delete the test's entry in {file}",
         )
 
     def _disturbed(self, final: bool) -> Verdict:

@@ -60,7 +60,7 @@ def headline(test: Evidence, verdict: Verdict, unclear: str | None = None) -> st
 
 def skip(test: Evidence, verdict: Verdict) -> str:
     """Why a test skips on a workstation, with the command that changes it."""
-    if test.gpu is None:
+    if test.gpu is None or test.metric == "host_ratio":
         return verdict.reason
     return f"{verdict.reason}; record one: {record_command(test)}"
 

@@ -126,20 +126,22 @@ def judge_reference(
 def judge_counts(baseline: Mapping[str, int], now: Mapping[str, int]) -> Verdict:
     """Judge counts exactly: SLOWER if any rose, FASTER if some fell and none rose.
 
-    A count that only the baseline has is INCOMPARABLE, one that only this run has is named.
+    A count that only the baseline has is INCOMPARABLE, and so is a baseline without any; one that
+    only this run has is named, whatever the others come to.
     """
     missing = sorted(baseline.keys() - now.keys())
     if missing:
         reason = f"the baseline counts {', '.join(missing)}, and this run does not"
         return Verdict(Outcome.INCOMPARABLE, reason)
+    new = sorted(now.keys() - baseline.keys())
+    if not baseline:
+        reason = f"the baseline counts nothing, and this run {', '.join(new) or 'nothing either'}"
+        return Verdict(Outcome.INCOMPARABLE, reason)
     rose = [f"{key} {was} → {now[key]}" for key, was in baseline.items() if now[key] > was]
     fell = [f"{key} {was} → {now[key]}" for key, was in baseline.items() if now[key] < was]
-    if rose or fell:
-        return Verdict(Outcome.SLOWER if rose else Outcome.FASTER, "; ".join(rose + fell))
-    new = sorted(now.keys() - baseline.keys())
-    return Verdict(
-        Outcome.SAME, "every count as before" + (f"; new: {', '.join(new)}" if new else "")
-    )
+    told = "; ".join(rose + fell) or "every count as before"
+    outcome = Outcome.SLOWER if rose else Outcome.FASTER if fell else Outcome.SAME
+    return Verdict(outcome, told + (f"; new: {', '.join(new)}" if new else ""))
 
 
 def _verdict(
