@@ -45,12 +45,42 @@ def test_a_limit_below_the_noise_is_refused_with_the_floor_named(project):
         ("kernelpin(limt=0.05)", "unknown argument limt; allowed are limit=0.03"),
         ("kernelpin(limit=5)", "limit=5: allowed is a fraction between 0 and 1"),
         ("kernelpin(limit='five')", "limit='five': allowed is a fraction between 0 and 1"),
+        ("kernelpin(limit=[0.1])", "limit=[0.1]: allowed is a fraction between 0 and 1"),
+        ("kernelpin(limit=True)", "limit=True: allowed is a fraction between 0 and 1"),
+        ("kernelpin(limit=float('nan'))", "limit=nan: allowed is a fraction between 0 and 1"),
+        ("kernelpin(limit=10**400)", f"limit=1{'0' * 79}…: allowed is a fraction"),
+        ("kernelpin(limit=10**5000)", "limit=<int>: allowed is a fraction between 0 and 1"),
+        ("kernelpin(because=3)", "because=3: allowed is a text that says why"),
+        ("kernelpin(because=' ')", "because=' ': allowed is a text that says why"),
+        (
+            "kernelpin(flops=float('inf'))",
+            "flops=inf: allowed is a finite number from 0 to 9.2e+18",
+        ),
+        ("kernelpin(flops=float('nan'))", "flops=nan: allowed is a finite number from 0 to"),
+        ("kernelpin(flops='x')", "flops='x': allowed is a finite number from 0 to"),
+        ("kernelpin(flops=-5)", "flops=-5: allowed is a finite number from 0 to"),
+        ("kernelpin(flops=True)", "flops=True: allowed is a finite number from 0 to"),
+        ("kernelpin(bytes=10**400)", f"bytes=1{'0' * 79}…: allowed is a finite number from 0"),
+        ("kernelpin(bytes=2**64)", "bytes=18446744073709551616: allowed is a finite number"),
+        ("kernelpin(flops=1, dtype='foo')", "dtype='foo': allowed is one of fp64, fp32, tf32"),
+        ("kernelpin(dtype=16)", "dtype=16: allowed is one of fp64, fp32, tf32, bf16, fp16, fp8"),
     ],
 )
 def test_wrong_arguments_are_usage_errors_that_name_the_test(project, mark, said):
     result = project_with(project, mark).run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"test_speed.py::test_it: marker kernelpin: {said}" in result.stderr.str()
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "kernelpin(flops=2e9, bytes=0, dtype='torch.float16', because='it copies first')",
+        "kernelpin(limit=None, because=None, flops=None, bytes=2**40, dtype=None)",
+    ],
+)
+def test_what_is_allowed_is_taken(project, mark):
+    project_with(project, mark, now=41.2).run().assert_outcomes(passed=1)
 
 
 def test_how_far_from_the_limit_a_slower_test_runs(project):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from kernelpin import limits
 from kernelpin.baselines.entry import Work
 
 _MARKER = frozenset({"limit", "because", "flops", "bytes", "dtype"})
+_MOST = 2**63 - 1  # what a baseline's file holds of an integer
+_LONGEST = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +60,56 @@ def from_marker(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, A
     """The fields of a Case that the marker `kernelpin` sets; ValueError on any other argument."""
     unknown = sorted(set(kwargs) - _MARKER)
     if args or unknown:
-        found = ", ".join([*map(repr, args), *unknown])
+        found = ", ".join([*map(_shown, args), *unknown])
         raise ValueError(
             f"marker kernelpin: unknown argument {found}; allowed are "
             "limit=0.03, because='…', flops=…, bytes=…, dtype='bf16'"
         )
-    fields: dict[str, Any] = {"because": kwargs.get("because")}
+    because = kwargs.get("because")
+    if because is not None and not (isinstance(because, str) and because.strip()):
+        raise _refused("because", because, "a text that says why")
+    fields: dict[str, Any] = {"because": because}
     if kwargs.get("limit") is not None:
         fields["limit"] = _fraction(kwargs["limit"])
-    if kwargs.get("flops") or kwargs.get("bytes"):
-        fields["work"] = Work(
-            flops=int(kwargs.get("flops") or 0),
-            bytes=int(kwargs.get("bytes") or 0),
-            dtype=str(kwargs.get("dtype") or "bf16"),
-        )
+    flops, bytes_ = (_amount(name, kwargs.get(name)) for name in ("flops", "bytes"))
+    dtype = _dtype_named(kwargs.get("dtype"))
+    if flops or bytes_:
+        fields["work"] = Work(flops=flops, bytes=bytes_, dtype=dtype)
     return fields
+
+
+def _refused(name: str, value: Any, allowed: str) -> ValueError:
+    return ValueError(f"marker kernelpin: {name}={_shown(value)}: allowed is {allowed}")
+
+
+def _shown(value: Any) -> str:
+    """A value as it is written, short; what cannot be written is told by its type."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _amount(name: str, value: Any) -> int:
+    """FLOP or bytes of one call; None stands for none that count."""
+    if value is None:
+        return 0
+    # True is a slip, not one FLOP; and NaN is not within.
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= _MOST:
+        raise _refused(name, value, f"a finite number from 0 to {float(_MOST):.1e}")
+    return int(value)
+
+
+def _dtype_named(value: Any) -> str:
+    """`"bf16"`, `"bfloat16"` and `torch.bfloat16` are the same type; None stands for bf16."""
+    text = "bf16" if value is None else str(value)
+    try:
+        limits._dtype(text)
+    except ValueError:
+        raise _refused("dtype", value, f"one of {', '.join(limits.DTYPES)}") from None
+    return text
 
 
 def _fraction(value: Any) -> float:
@@ -80,11 +119,8 @@ def _fraction(value: Any) -> float:
             limit = float(value.strip().rstrip("%")) / 100
         else:
             limit = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         limit = 0.0
     if not 0 < limit < 1:
-        raise ValueError(
-            f"marker kernelpin: limit={value!r}: allowed is a fraction between 0 and 1 "
-            "(0.03 stands for 3 %) or '3 %'"
-        )
+        raise _refused("limit", value, "a fraction between 0 and 1 (0.03 stands for 3 %) or '3 %'")
     return limit
