@@ -46,3 +46,41 @@ def test_the_header_says_gpu_baselines_and_budget(project):
     project.baseline("test_it", figures(41.2))
     assert "; baselines for it; budget" in text_of(project.run())
     assert "kernelpin: replaying" not in text_of(project.run("-q"))
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_a_stopwatch_asked_for_at_run_time_fails_as_nothing_would_judge_it(project, processes):
+    project.write(
+        "test_speed.py",
+        """
+        import pytest
+
+        @pytest.mark.cpu
+        def test_it(request):
+            try:
+                request.getfixturevalue("stopwatch")
+            except Exception:
+                pass
+        """.replace("\n        ", "\n"),
+    )
+    result = project.run(f"--kernelpin-processes={processes}")
+    result.assert_outcomes(failed=1)
+    assert "test_speed.py::test_it: stopwatch was asked for at run time; name it" in text_of(result)
+
+
+def test_in_place_a_stopwatch_that_a_fixture_asks_for_is_judged(project):
+    project.write(
+        "test_speed.py",
+        """
+        import pytest
+
+        @pytest.fixture
+        def watch(stopwatch):
+            return stopwatch
+
+        @pytest.mark.cpu
+        def test_it(watch):
+            watch.ratio(lambda: sum(range(9000)), lambda: sum(range(9)), below=0.001)
+        """.replace("\n        ", "\n"),
+    )
+    assert "1 check on the CPU" in text_of(project.run("--kernelpin-processes=0"))
