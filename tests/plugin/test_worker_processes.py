@@ -153,6 +153,27 @@ class TestClass:
     assert int(pid) != os.getpid()
 
 
+@pytest.mark.parametrize("inside", ["$HOME", "${HOME}", "a $KERNELPIN_DOLLAR b"])
+def test_a_checkout_and_a_temporary_folder_may_be_named_like_a_variable(live, inside):
+    live.write(
+        f"{inside}/tests/test_speed.py",
+        f"""
+import pytest
+
+@pytest.mark.cpu
+def test_it(stopwatch, pytestconfig):
+    assert pytestconfig.rootpath.name == {inside!r}
+    assert {inside!r} in str(pytestconfig.cache._cachedir)
+    {RATIO}
+""",
+    )
+    checkout = live.path / inside
+    live.write(f"{inside}/pytest.ini", "[pytest]\n")
+    live.monkeypatch.setattr("tempfile.tempdir", str(checkout))
+    live.monkeypatch.chdir(checkout)
+    live.live("tests").assert_outcomes(passed=1)
+
+
 def test_options_environment_and_plugins_reach_the_worker_without_what_is_the_parents(live):
     live.write(
         "conftest.py",

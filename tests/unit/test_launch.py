@@ -65,7 +65,7 @@ def test_the_environment_loses_what_would_make_a_worker_write_count_or_distribut
     }
     kept = {"PATH": "/bin", "CI": "true", "PYTEST_PLUGINS": "mine"}
     # Unbuffered: what a test printed before it crashed is to be told.
-    assert environment(given) == kept | {"PYTHONUNBUFFERED": "1"}
+    assert environment(given) == kept | {"PYTHONUNBUFFERED": "1", "KERNELPIN_DOLLAR": "$"}
 
 
 def launch(**fields):

@@ -42,6 +42,8 @@ _SHORT_WITH_VALUE = ("-n", "-k", "-m", "-c")
 _SHORT_FLAGS = re.compile(r"-[vqsxldf]{2,}")
 
 _ENVIRONMENT = ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_VERSION", "GITHUB_STEP_SUMMARY")
+# Stands for "$" where pytest expands variables, and has no other way to say one.
+_DOLLAR = "KERNELPIN_DOLLAR"
 _ENVIRONMENT_PREFIXES = ("PYTEST_XDIST", "COV_CORE_", "COVERAGE_")
 
 
@@ -70,9 +72,13 @@ class Launch:
             *(self.python, *self.flags, "-m", "pytest"),
             *config,
             *self.arguments,
-            f"--rootdir={self.rootdir}",
+            f"--rootdir={_literal(self.rootdir)}",
             f"--basetemp={order.parent / 'tmp'}",
-            *([] if cacheless else [f"--override-ini=cache_dir={order.parent / 'cache'}"]),
+            *(
+                []
+                if cacheless
+                else [f"--override-ini=cache_dir={_literal(order.parent / 'cache')}"]
+            ),
             "--override-ini=addopts=",
             # The worker's output is a file: a crash must not take what was captured with it.
             "--capture=no",
@@ -92,7 +98,12 @@ def environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         if name not in _ENVIRONMENT and not name.startswith(_ENVIRONMENT_PREFIXES)
     }
     # What a test printed before it crashed would else be lost with the process's buffer.
-    return kept | {"PYTHONUNBUFFERED": "1"}
+    return kept | {"PYTHONUNBUFFERED": "1", _DOLLAR: "$"}
+
+
+def _literal(path: Path) -> str:
+    """A path as it stands, for an option in which pytest expands variables."""
+    return str(path).replace("$", f"${{{_DOLLAR}}}")
 
 
 def forwarded(arguments: Sequence[str], positional: Sequence[str]) -> tuple[str, ...]:
