@@ -305,3 +305,67 @@ def test_ci_false_is_no_ci(gated, monkeypatch):
     shutil.rmtree(gated.path / "baselines")
     monkeypatch.setenv("CI", "false")
     gated.run().assert_outcomes(skipped=2)
+
+
+@pytest.mark.parametrize("hook", ["runtest_setup(item)", "runtest_teardown(item)"])
+def test_a_session_that_was_ended_early_is_red(gated, hook):
+    gated.write(
+        "conftest.py",
+        f"import pytest\ndef pytest_{hook}: pytest.exit('enough', returncode=0)\n",
+    )
+    result = gated.run(ci=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    number = 2 if "setup" in hook else 1
+    assert f"error: {number} of 2 kernelpin tests never ran" in text_of(result)
+
+
+def test_a_session_that_ends_while_it_collects_is_red(gated):
+    gated.write(
+        "conftest.py",
+        "import pytest\ndef pytest_collection_modifyitems(): pytest.exit('enough', returncode=0)\n",
+    )
+    result = gated.run(ci=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "error: 2 of 2 kernelpin tests never ran" in text_of(result)
+
+
+SWALLOWS = {
+    "report": """
+import pytest
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    report.outcome, report.longrepr = "passed", None
+    return report
+""",
+    "exception": """
+import pytest
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    try: return (yield)
+    except Exception: return None
+""",
+    "exit status": "def pytest_sessionfinish(session): session.exitstatus = 0\n",
+}
+
+
+@pytest.mark.parametrize("how", SWALLOWS)
+def test_a_failure_that_a_conftest_swallows_is_red(gated, how):
+    gated.write("conftest.py", SWALLOWS[how])
+    gated.forget()
+    gated.measured("test_a", *figures(47.9, 5))
+    gated.measured("test_b", 41.2)
+    result = gated.run(ci=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    said = "error: 1 failed, but the session was told otherwise: test_speed.py::test_a"
+    assert said in text_of(result)
+
+
+def test_an_expected_failure_is_not_swallowed(gated):
+    gated.timing_tests("test_a", "test_b", marks=("gpu", "xfail(reason='known')"))
+    gated.forget()
+    gated.measured("test_a", *figures(47.9, 5))
+    gated.measured("test_b", 41.2)
+    result = gated.run(ci=True)
+    result.assert_outcomes(xfailed=1, xpassed=1)
+    assert result.ret == pytest.ExitCode.OK

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,18 @@ from kernelpin.plugin.settings import (
     is_xdist_worker,
     report_folder,
 )
-from kernelpin.plugin.silence import Tally, nothing_checked, orphaned, orphans, without_gpu
+from kernelpin.plugin.silence import Tally, never_ran, nothing_checked, swallowed, without_gpu
+from kernelpin.plugin.stale import stale, was_filtered
 from kernelpin.plugin.timings import SHARED, Timings, shared_folder
+from kernelpin.plugin.traces import kind_of
 
 if TYPE_CHECKING:
     from kernelpin.report import Report
     from kernelpin.session import Judged
 
 _COLLECTED = "kernelpin_collected"
+_SELECTED = "kernelpin_selected"
+_FILTERED = "kernelpin_filtered"
 
 
 class Gate:
@@ -35,6 +40,10 @@ class Gate:
         self.tally = Tally()
         self.rows: dict[str, dict[str, Any]] = {}
         self.collected: list[str] = []
+        self.selected: dict[str, str] | None = None
+        self.filtered = False
+        self.hidden: set[str] = set()  # judged failed, reported as something else
+        self.expected: set[str] = set()  # judged failed, marked xfail
         self.problems: list[str] = []
         self.warnings: list[str] = []
         self.recorded = 0
@@ -49,6 +58,16 @@ class Gate:
         told = getattr(report, "kernelpin", None)
         if told is not None and told["row"] is not None:
             self.rows[report.nodeid] = told["row"]
+            self.hidden.discard(report.nodeid)
+            self.expected.discard(report.nodeid)
+            if told["row"]["failed"] and report.outcome in ("passed", "skipped"):
+                known = hasattr(report, "wasxfail")
+                (self.expected if known else self.hidden).add(report.nodeid)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        kinds = {item.nodeid: kind_of(item) for item in session.items}
+        self.selected = {id_: kind for id_, kind in kinds.items() if kind is not None}
 
     def pytest_sessionstart(self) -> None:
         folder = report_folder(self.config)
@@ -64,16 +83,39 @@ class Gate:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self.collected = self.collected or getattr(node, "workeroutput", {}).get(_COLLECTED, [])
+        told = getattr(node, "workeroutput", {})
+        self.collected = self.collected or told.get(_COLLECTED, [])
+        self.selected = told.get(_SELECTED) if self.selected is None else self.selected
+        self.filtered = self.filtered or told.get(_FILTERED, False)
 
     # -- the end -----------------------------------------------------------------------------------
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Iterator[None]:
+        self._finish(session, exitstatus)
+        failing = session.exitstatus == pytest.ExitCode.TESTS_FAILED
+        result = yield
+        # Another hook may have set it after us, and the summary is written by now.
+        failed = self._failed()
+        if failing and session.exitstatus == pytest.ExitCode.OK and (failed or self.problems):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
+            if failed and reporter is not None:
+                reporter.write_line(f"error: {swallowed(failed)}", red=True, bold=True)
+        return result
+
+    def _finish(self, session: pytest.Session, exitstatus: int) -> None:
         if is_xdist_worker(self.config):
-            self.config.workeroutput[_COLLECTED] = self.timings.collected  # type: ignore[attr-defined]
+            self.config.workeroutput.update(  # type: ignore[attr-defined]
+                {
+                    _COLLECTED: self.timings.collected,
+                    _SELECTED: self.selected,
+                    _FILTERED: was_filtered(self.config),
+                }
+            )
             return
         self.collected = self.collected or self.timings.collected
+        self.filtered = self.filtered or was_filtered(self.config)
         judged = self._judged()
         self.recorded = 0 if judged is None else judged.recorded
         if self._shared is not None:
@@ -86,11 +128,16 @@ class Gate:
         if self.config.option.collectonly or exitstatus == pytest.ExitCode.USAGE_ERROR:
             return
         if finished:
-            self._look_for_silence(judged)
+            self._look_for_silence(judged, exitstatus)
         if self.rows or self.problems:
             self._write(judged)
         if self.problems and finished:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _failed(self) -> list[str]:
+        """The tests that were judged failed, and not expected to."""
+        failed = (id_ for id_, row in self.rows.items() if row["failed"])
+        return [id_ for id_ in failed if id_ not in self.expected]
 
     def _judged(self) -> Judged | None:
         if self._shared is None:
@@ -104,7 +151,7 @@ class Gate:
 
         return decode(told.read_bytes(), type=Judged)
 
-    def _look_for_silence(self, judged: Judged | None) -> None:
+    def _look_for_silence(self, judged: Judged | None, exitstatus: int) -> None:
         """Find what would leave a gate green that checked nothing."""
         ci = ci_variable() is not None
         silent = None
@@ -113,12 +160,24 @@ class Gate:
         if silent is None and ci:
             silent = nothing_checked(self.tally, self.config)
         self.problems += [silent] if silent is not None else []
-        found = orphans(self.config, self._slug(judged), self.collected)
-        if found:
-            (self.problems if ci else self.warnings).append(orphaned(found))
+        green = exitstatus == pytest.ExitCode.OK
+        failed = self._failed()
+        hidden = failed if green else sorted(self.hidden)
+        self.problems += [swallowed(hidden)] if hidden else []
+        self._look_for_stale(judged, ci=ci)
+        early = never_ran(self.tally, self.selected or {}, self.config)
+        self.problems += [early] if ci and green and early is not None else []
         if judged is not None:
             self.warnings += judged.warnings
             self.problems += [judged.unclear] if judged.unclear is not None else []
+
+    def _look_for_stale(self, judged: Judged | None, *, ci: bool) -> None:
+        """Find baselines that no test is checked against, unless `--lf` hid the tests."""
+        if self.filtered or self.selected is None:
+            return
+        failed = self._failed()
+        found = stale(self.config, self._slug(judged), self.collected, failed)
+        (self.problems if ci else self.warnings).extend(found.told)
 
     def _slug(self, judged: Judged | None) -> str | None:
         """The GPU this session ran on."""

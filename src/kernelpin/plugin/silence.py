@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 from _pytest.mark.expression import Expression
 
 from kernelpin.plugin.benchmark import gpu_of
-from kernelpin.plugin.settings import baselines_folder
 
 
 @dataclass(slots=True)
@@ -141,39 +138,26 @@ def nothing_checked(tally: Tally, config: pytest.Config) -> str | None:
     return None
 
 
-def orphans(config: pytest.Config, slug: str | None, collected: Collection[str]) -> list[str]:
-    """Baselines of a GPU whose test is gone, as far as this run can know."""
-    if slug is None or config.getoption("lf", False) or not baselines_folder(config).is_dir():
-        return []
-    from kernelpin.baselines import BaselineError, Store
+def never_ran(tally: Tally, selected: dict[str, str], config: pytest.Config) -> str | None:
+    """Why a CI run that calls itself green did not come to all that it selected, or None.
 
-    try:
-        found = Store(baselines_folder(config)).orphans(slug, collected, complete=True)
-    except BaselineError:
-        return []  # said by the tests that need the file
-    known = {nodeid.split("::", 1)[0] for nodeid in collected}
-    return [id_ for id_ in found if _was_looked_at(config, id_.split("::", 1)[0], known)]
-
-
-def orphaned(found: list[str]) -> str:
-    """What is said of orphans."""
-    shown = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    `selected`: the kinds of our tests by id, as they were after deselection.
+    """
+    asked = asks_for_gpu(config.getoption("markexpr", "") or "")
+    if not asked and all(kind == "gpu" for kind in selected.values()):
+        return None
+    missing = sorted(selected.keys() - tally.kinds.keys() - tally.others)
+    if not missing:
+        return None
     return (
-        f"baselines without a test: {shown}; renamed? record the new name. gone? "
-        "kernelpin baselines prune --yes"
+        f"{len(missing)} of {len(selected)} kernelpin tests never ran, the first of them "
+        f"{missing[0]}: the session ended before its end, with exit status 0"
     )
 
 
-def _was_looked_at(config: pytest.Config, module: str, known: set[str]) -> bool:
-    """Whether this run would have collected the module's tests, were they there."""
-    path = config.rootpath / module
-    # An argument that names a test says nothing of the others in its module.
-    whole = [_resolved(config, str(a)) for a in config.args if "::" not in str(a)]
-    if not any(path == place or place in path.parents for place in whole):
-        return False
-    ignores = config.getoption("ignore", None) or config.getoption("ignore_glob", None)
-    return module in known or not ignores
-
-
-def _resolved(config: pytest.Config, argument: str) -> Path:
-    return (config.invocation_params.dir / argument.split("::", 1)[0]).resolve()
+def swallowed(nodeids: list[str]) -> str:
+    """What is said of tests that were judged failed and reported as something else."""
+    return (
+        f"{len(nodeids)} failed, but the session was told otherwise: {', '.join(nodeids[:3])}; "
+        "does a conftest.py or a plugin change reports or the exit status?"
+    )

@@ -1,0 +1,125 @@
+"""Baselines that no test is checked against: the test is gone, or nobody can read the file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kernelpin.plugin.benchmark import gpu_of
+from kernelpin.plugin.settings import baselines_folder
+
+if TYPE_CHECKING:
+    from kernelpin.baselines import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """`orphans`: ids of entries without a test; `damaged`: what is wrong with a file."""
+
+    orphans: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.orphans or self.damaged)
+
+    @property
+    def told(self) -> list[str]:
+        """What is said of them, one line each."""
+        if not self.orphans:
+            return list(self.damaged)
+        more = len(self.orphans) - 3
+        shown = ", ".join(self.orphans[:3]) + (f" and {more} more" if more > 0 else "")
+        return [
+            f"baselines without a test: {shown}; renamed? record the new name. gone? "
+            "kernelpin baselines prune --yes",
+            *self.damaged,
+        ]
+
+
+def was_filtered(config: pytest.Config) -> bool:
+    """Whether `--lf` left out tests while it collected; where nothing had failed it does not."""
+    return config.pluginmanager.hasplugin("lfplugin-collskip")
+
+
+def stale(
+    config: pytest.Config, slug: str | None, collected: Collection[str], told: Collection[str]
+) -> Stale:
+    """This GPU's baselines that are stale, as far as this run can know.
+
+    `told`: the tests that failed, and so said themselves where their file is damaged. Without a
+    `slug` no test has told the GPU; torch is then asked, but only where it matters.
+    """
+    if not baselines_folder(config).is_dir():
+        return Stale()
+    from kernelpin.baselines import Store
+
+    store = Store(baselines_folder(config))
+    if slug is not None:
+        return _of(config, store, slug, collected, told)
+    found = {each: _of(config, store, each, collected, told) for each in store.gpus()}
+    gpu = gpu_of(config) if any(found.values()) else None
+    return Stale() if gpu is None else found.get(gpu.slug, Stale())
+
+
+def _of(
+    config: pytest.Config,
+    store: Store,
+    slug: str,
+    collected: Collection[str],
+    told: Collection[str],
+) -> Stale:
+    from kernelpin.baselines import BaselineError
+
+    needed = {f"{Path(nodeid.split('::', 1)[0]).stem}.json" for nodeid in told}
+    entries: list[str] = []
+    damaged: list[str] = []
+    for path in store.files(slug):
+        try:
+            entries += store.read(path).entries
+        except BaselineError as error:
+            if path.name not in needed:
+                damaged.append(str(error))
+    # Links give one test two names.
+    known = {_place(config, nodeid) for nodeid in collected}
+    modules = {module for module, _ in known}
+    orphans = [
+        nodeid
+        for nodeid in sorted(entries)
+        if (place := _place(config, nodeid)) not in known
+        and _was_looked_at(config, place[0], modules)
+    ]
+    return Stale(tuple(orphans), tuple(damaged))
+
+
+def _place(config: pytest.Config, nodeid: str) -> tuple[Path, str]:
+    module, _, name = nodeid.partition("::")
+    return (config.rootpath / module).resolve(), name
+
+
+def _was_looked_at(config: pytest.Config, module: Path, known: Collection[Path]) -> bool:
+    """Whether this run would have collected the module's tests, were they there."""
+    # An argument that names a test says nothing of the others in its module.
+    whole = [_resolved(config, str(a)) for a in config.args if "::" not in str(a)]
+    if not any(module == place or place in module.parents for place in whole):
+        return False
+    ignores = config.getoption("ignore", None) or config.getoption("ignore_glob", None)
+    return module in known or not ignores
+
+
+def _resolved(config: pytest.Config, argument: str) -> Path:
+    path = (config.invocation_params.dir / argument).resolve()
+    if config.getoption("pyargs", False) and not path.exists():
+        try:
+            found = find_spec(argument)
+        except (ImportError, ValueError):
+            return path
+        if found is not None and found.submodule_search_locations:
+            return Path(next(iter(found.submodule_search_locations))).resolve()
+        if found is not None and found.origin is not None:
+            return Path(found.origin).resolve()
+    return path

@@ -1,0 +1,81 @@
+"""Nothing hides a baseline whose test is gone, or one that nobody can read."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from small_project import figures, text_of
+
+
+@pytest.fixture
+def gated(project):
+    """Two timing tests that are as fast as their baselines."""
+    project.timing_tests("test_a", "test_b", marks=("gpu",))
+    for name in ("test_a", "test_b"):
+        project.baseline(name, figures(41.2))
+        project.measured(name, 41.2)
+    return project
+
+
+@pytest.mark.parametrize("ci", [True, False])
+def test_a_damaged_file_that_no_test_needs_hides_no_orphan(gated, ci):
+    gated.timing_tests("test_a", marks=("gpu",))
+    (gated.path / "baselines" / "nvidia-h200" / "test_old.json").write_text("{")
+    result = gated.run(ci=ci)
+    assert result.ret == (pytest.ExitCode.TESTS_FAILED if ci else pytest.ExitCode.OK)
+    said = [x for x in text_of(result).splitlines() if x.startswith(("error:", "warning:"))]
+    assert len(said) == 2
+    assert "test_speed.py::test_b" in said[0]
+    assert "test_old.json" in said[1]
+
+
+def test_lf_that_runs_everything_looks_for_orphans(gated):
+    gated.write("test_other.py", "def test_it(): raise ValueError\n")
+    gated.run(ci=True)
+    gated.write("test_other.py", "def test_renamed(): pass\n")
+    gated.timing_tests("test_a")
+    result = gated.run("--lf", ci=True)
+    result.assert_outcomes(passed=2)
+    assert "error: baselines without a test: test_speed.py::test_b" in text_of(result)
+
+
+@pytest.mark.parametrize("how", ["rootdir", "argument"])
+def test_a_link_hides_no_orphan_and_makes_none(gated, how):
+    real = gated.path / "real"
+    real.mkdir()
+    (gated.path / "test_speed.py").rename(real / "test_speed.py")
+    for name in ("test_a", "test_b"):
+        gated.baseline(name, figures(41.2), file="real/test_speed.py")
+    (gated.path / "link").symlink_to(real)
+    shutil.rmtree(gated.path / "baselines") if how == "rootdir" else None
+    if how == "rootdir":
+        for name in ("test_a", "test_gone"):
+            gated.baseline(name, figures(41.2))
+        (real / "baselines").symlink_to(gated.path / "baselines")
+        args = ["--rootdir=link", "link", "--kernelpin-baselines=baselines"]
+    else:
+        gated.measured("test_a", 41.2, file="link/test_speed.py")
+        gated.measured("test_b", 41.2, file="link/test_speed.py")
+        gated.baseline("test_gone", figures(41.2), file="real/test_speed.py")
+        args = ["link"]
+    text = text_of(gated.run(*args, ci=True))
+    said = text.split("baselines without a test: ")[1].split(";")[0]
+    assert said.endswith("test_speed.py::test_gone")
+    assert ", " not in said
+
+
+def test_pyargs_hides_no_orphan(gated):
+    gated.timing_tests("test_a")
+    gated.monkeypatch.syspath_prepend(gated.path)
+    result = gated.run("--pyargs", "test_speed", ci=True)
+    assert "error: baselines without a test: test_speed.py::test_b" in text_of(result)
+
+
+def test_that_no_timing_test_is_left_is_red(gated):
+    (gated.path / "test_speed.py").unlink()
+    gated.write("test_other.py", "def test_it(): pass\n")
+    result = gated.run(ci=True)
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "error: baselines without a test: test_speed.py::test_a" in text_of(result)
