@@ -24,6 +24,10 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_configure(config):
+    variant(config.getoption("--break"))  # an unknown one is said once, before any test
+
+
 def pytest_report_header(config):
     """Name the sources that this session's claims are checked on, and those left out."""
     recorded = ", ".join(source.name for source in recorded_sources()) or "none"

@@ -215,7 +215,7 @@ def as_markdown(fold_map: FoldMap) -> list[str]:
     """Write a map as a table for the docs: one row a class, not folded last."""
     rows = [["served by", "bias", "shapes", "where"]]
     rows += [
-        [name, "folded" if folds(name) else "**not folded**", str(len(shapes)), condition(shapes)]
+        [name, "folded" if folds(name) else "not folded", str(len(shapes)), condition(shapes)]
         for name, shapes in fold_map.classes.items()
     ]
     versions = ", ".join(f"{key} {value}" for key, value in sorted(fold_map.recorded_on.items()))
