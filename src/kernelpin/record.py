@@ -86,8 +86,16 @@ def run(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             continue  # pytest was interrupted by the same key, and ends by itself
     if status == 0:
+        measured = journal.exists()
         journal.unlink(missing_ok=True)
-        return 0
+        if measured:
+            return 0
+        print(
+            "kernelpin record: nothing was measured, so nothing is stored: the tests skipped, or "
+            "none uses the fixture stopwatch (pytest -rs gives the reasons)",
+            file=sys.stderr,
+        )
+        return 1
     if journal.exists():
         again = shlex.join(["kernelpin", "record", *sys.argv[2:]])
         print(f"what was measured is kept: {again} goes on from there", file=sys.stderr)

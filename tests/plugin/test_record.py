@@ -200,3 +200,13 @@ def test_a(stopwatch):
     assert "what was measured is kept: kernelpin record -- test_speed.py goes on from there" in out
     journal = journal_for(["test_speed.py"])
     assert len(journal.read_bytes().splitlines()) == 1
+
+
+def test_a_recording_that_measured_nothing_fails_and_says_so(project, monkeypatch, capfd):
+    project.write(
+        "test_speed.py",
+        "import pytest\n\ndef test_it(stopwatch):\n    pytest.skip('no GPU here')\n",
+    )
+    monkeypatch.chdir(project.path)
+    assert main(["record", "-n", "8", "--", "-q"]) == 1
+    assert "nothing was measured, so nothing is stored" in capfd.readouterr().err
