@@ -168,9 +168,18 @@ def _stored(store: Store) -> Entries:
 
 
 def _against_proposed(store: Store, path: Path) -> tuple[Entries, Entries, bool]:
+    from kernelpin.baselines import BaselineError
     from kernelpin.baselines.acceptance import pending_entries, read_proposed
 
-    return _stored(store), pending_entries(read_proposed(path)), False
+    files = read_proposed(path)
+    pending = pending_entries(files)
+    if not any(pending.values()) and any(file.entries for file in files):
+        held = count(sum(len(file.entries) for file in files), "baseline")
+        raise BaselineError(
+            f"{path} holds {held} and proposes none: it is a folder of baselines. to compare it "
+            f"with a commit: kernelpin baselines diff --baselines {path} REVISION"
+        )
+    return _stored(store), pending, False
 
 
 def _prune(args: argparse.Namespace) -> int:

@@ -278,6 +278,11 @@ class TestAccept:
 
 
 class TestDiff:
+    def test_refuses_a_folder_of_baselines_that_proposes_nothing(self, run):
+        code, out, err = run("diff", "baselines")
+        assert (code, out) == (2, "")
+        assert "baselines holds 3 baselines and proposes none" in err
+
     def test_against_a_proposal_shows_what_accepting_would_change(self, run):
         code, out, _ = run("diff", propose(timed(SLOW, 48.0), timed("perf_tests/t.py::new", 1.0)))
         assert code == 1
