@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from small_project import GPU, figures
+from small_project import GPU, figures, stand_in_for_a_gpu
 
 from kernelpin.cli import main
 from kernelpin.record import journal_for
@@ -156,30 +156,23 @@ def test_a_journal_older_than_a_day_is_not_used(recording, hours, figure):
     assert entry.median == pytest.approx(figure, rel=0.01)
 
 
-def test_interrupted_it_keeps_what_it_has_and_says_how_to_go_on(recording):
+def test_interrupted_it_keeps_what_it_has_and_says_how_to_go_on(project):
     """The second process of twelve hangs; the first one's figures are there afterwards."""
-    recording.write(
-        "torch.py",
-        "from types import SimpleNamespace\n__version__ = '0'\n"
-        "version = SimpleNamespace(cuda=None, hip=None)\n"
-        "cuda = SimpleNamespace(is_initialized=lambda: False)\n"
-        "def manual_seed(seed): pass\ndef initial_seed(): return 0\n",
-    )
-    recording.write(
+    stand_in_for_a_gpu(project)
+    project.write(
         "test_speed.py",
         """
 import os, time
-import pytest
 
-@pytest.mark.cpu
 def test_a(stopwatch):
     if os.path.exists("measured-once"):
         open("hangs", "w").close()
         time.sleep(100)
     open("measured-once", "w").close()
-    stopwatch.ratio(lambda: sum(range(300)), lambda: sum(range(300)))
+    stopwatch(print)
 """,
     )
+    project.monkeypatch.chdir(project.path)
     process = subprocess.Popen(
         [
             *(sys.executable, "-c"),
@@ -192,7 +185,7 @@ def test_a(stopwatch):
         start_new_session=True,
     )
     until = time.monotonic() + 60
-    while not (recording.path / "hangs").exists() and time.monotonic() < until:
+    while not (project.path / "hangs").exists() and time.monotonic() < until:
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to the whole foreground group
     out, _ = process.communicate(timeout=30)
@@ -200,6 +193,32 @@ def test_a(stopwatch):
     assert "what was measured is kept: kernelpin record -- test_speed.py goes on from there" in out
     journal = journal_for(["test_speed.py"])
     assert len(journal.read_bytes().splitlines()) == 1
+
+
+def test_what_needs_one_process_is_measured_in_one(project):
+    """Counts are exact, and a ratio stores nothing; only times are measured in all processes."""
+    measured = stand_in_for_a_gpu(project)
+    project.write(
+        "test_speed.py",
+        """
+def test_time(stopwatch):
+    stopwatch(print)
+
+def test_counts(stopwatch):
+    stopwatch.counts(print)
+
+def test_ratio(stopwatch):
+    with open("ratios", "a") as file:
+        file.write("x")
+    stopwatch.ratio(lambda: sum(range(300)), lambda: sum(range(300)))
+""",
+    )
+    project.monkeypatch.chdir(project.path)
+    assert main(["record", "-n", "8", "--", "-q"]) == 0
+    told = [line.split()[1] for line in measured.read_text().splitlines()]
+    assert (told.count("time"), told.count("counts"), told.count("kernels")) == (8, 1, 1)
+    assert (project.path / "ratios").read_text() == "x"
+    assert sorted(project.stored()) == ["test_speed.py::test_counts", "test_speed.py::test_time"]
 
 
 def test_a_recording_that_measured_nothing_fails_and_says_so(project, monkeypatch, capfd):

@@ -45,6 +45,23 @@ def test_slower_in_fresh_processes_fails(timed, ci):
     )
 
 
+@pytest.mark.parametrize(
+    ("recorded_on", "now", "outcome"),
+    [
+        ("GPU-0", 1.513, "failed"),  # on the very card that recorded: +16 % is the code's
+        ("GPU-1", 1.513, "passed"),  # as two H200 cards differ, each steady within itself
+        ("GPU-1", 1.70, "failed"),
+    ],
+)
+def test_a_fifth_of_a_microsecond_is_no_slowdown_on_another_card(
+    project, recorded_on, now, outcome
+):
+    project.timing_tests("test_gelu")
+    project.baseline("test_gelu", figures(1.305, spread=0.001), recorded_on=recorded_on)
+    project.measured("test_gelu", *figures(now, 5, spread=0.001, seed=1))
+    project.run(ci=True).assert_outcomes(**{outcome: 1})
+
+
 @pytest.mark.parametrize("ci", [False, True])
 def test_one_slow_process_is_measured_again_and_then_forgotten(timed, ci):
     timed.measured("test_flash", 47.9, *figures(41.2, 4, seed=1))

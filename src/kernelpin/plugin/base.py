@@ -67,4 +67,8 @@ def _checked_out(
         if (why := foreign_code(base, launch, environ)) is not None:
             yield Unavailable(why)
             return
-        yield Base(base.ref, Fleet(launch, budget, environ=environ, progress=line.tell))
+        fleet = Fleet(launch, budget, environ=environ, progress=line.tell)
+        try:
+            yield Base(base.ref, fleet)
+        finally:
+            fleet.close()  # before the folder goes that they were started in

@@ -146,7 +146,11 @@ class Timings:
         wanted = [case for nodeid, case in cases.items() if nodeid not in skipped]
         budget = Budget(budget_s(self.config))
         line = Line(self.config)
-        judged = self._session(budget, line).judge(wanted)
+        measuring = self._session(budget, line)
+        try:
+            judged = measuring.judge(wanted)
+        finally:
+            measuring.source.close()
         line.end()
         return replace(judged, judgements=judged.judgements | skipped)
 

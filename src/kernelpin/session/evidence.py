@@ -20,6 +20,8 @@ from kernelpin.session.compared import Compared
 from kernelpin.stopwatch import KernelFigure, Samples
 from kernelpin.verdict import (
     MIN_CONFIRM,
+    MIN_DIFFERENCE_OTHER_CARD_US,
+    MIN_DIFFERENCE_US,
     MIN_SCREEN_BASELINE,
     STORED,
     STORED_SAME_CARD,
@@ -221,7 +223,8 @@ class Evidence:
                 rule=rule,
                 decided=final,
             )
-        verdict = judge(found.processes, figures, rule, final=final)
+        least = MIN_DIFFERENCE_US if found.same_card else MIN_DIFFERENCE_OTHER_CARD_US
+        verdict = judge(found.processes, figures, rule, min_difference=least, final=final)
         capped = sum(samples.power_capped for samples in self.usable) > len(self.usable) / 2
         if verdict.outcome is Outcome.SLOWER and capped and not found.entry.power_capped:
             reason = f"{verdict.reason}; but the power cap held the clock back, and did not before"

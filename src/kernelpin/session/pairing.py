@@ -9,7 +9,7 @@ from kernelpin.baselines import Found
 from kernelpin.session.compared import Base, Compared
 from kernelpin.session.evidence import Evidence
 from kernelpin.stopwatch import KernelFigure
-from kernelpin.verdict import PAIRED, Rule, Verdict, judge_pairs
+from kernelpin.verdict import LOOKS, PAIRED, Rule, Verdict, judge_pairs
 from kernelpin.workers import Budget, Results, Source, WorkerResult
 
 
@@ -26,8 +26,14 @@ def compare(
     sources: dict[Side, Source] = {"base": base.source, "head": head}
     kernels: dict[Side, dict[str, tuple[KernelFigure, ...]]] = defaultdict(dict)
     failed: dict[str, WorkerResult] = {}
+    taken: dict[Side, int] = {"base": 0, "head": 0}
 
     def measure(side: Side, nodeids: Sequence[str]) -> Results:
+        if taken["base"] == taken["head"] and taken[side] in (0, *LOOKS[:-1]):
+            until_next_look = next(look for look in LOOKS if look > taken[side]) - taken[side]
+            for source in sources.values():
+                source.prepare(nodeids, until_next_look)
+        taken[side] += 1
         # A process lists kernels after it has timed, so that the figures stay what they are.
         listed = side in kernels
         results = sources[side].measure(

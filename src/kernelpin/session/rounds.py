@@ -56,12 +56,14 @@ class Session:
     def judge(self, cases: Sequence[Case]) -> Judged:
         """Screen all in as many processes as asked for, then go on with what does not decide."""
         tests = {case.nodeid: Evidence(case, self.store, self.settings) for case in cases}
+        # One process tells what is to be recorded: counts need no second, and ratios none at all.
         recording = self.settings.update == "all"
-        self._measure(tests.values(), self.settings.processes, "measuring", kernels=recording)
+        processes = 1 if recording else self.settings.processes
+        self._measure(tests.values(), processes, "measuring", kernels=False)
         for test in tests.values():
             if not test.was_measured and self.budget.left > 0:
                 test.error = "no measuring process said anything of this test"
-        if self.settings.update != "all":
+        if not recording:
             self._compare(tests)
             self._decide(tests.values())
         self._record_more(tests.values())
@@ -81,6 +83,9 @@ class Session:
         """
         wanted = list(tests)
         by_id = {test.case.nodeid: test for test in wanted}
+        if processes > 1 and not all(test.case.cpu for test in wanted):
+            # Not beside what runs on the CPU, which they would slow.
+            self.source.prepare(list(by_id), processes)
         for number in range(1, processes + 1):
             if self.budget.left <= 0:
                 break

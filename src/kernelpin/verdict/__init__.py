@@ -10,6 +10,7 @@ the screening figure counted, disturbed processes would leave ten times as many 
 
 from kernelpin.verdict.evidence import LOOKS, MIN_CONFIRM
 from kernelpin.verdict.judging import (
+    MIN_DIFFERENCE_OTHER_CARD_US,
     MIN_DIFFERENCE_US,
     MIN_SCREEN_BASELINE,
     is_suspect,
@@ -34,6 +35,7 @@ from kernelpin.verdict.outcome import (
 __all__ = [
     "LOOKS",
     "MIN_CONFIRM",
+    "MIN_DIFFERENCE_OTHER_CARD_US",
     "MIN_DIFFERENCE_US",
     "MIN_SCREEN_BASELINE",
     "PAIRED",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import sys
 import time
 from collections.abc import Iterator
@@ -29,6 +30,9 @@ from kernelpin.workers.watch import Deferred, Phase, Watch
 
 _ONE_TEST_S = 60.0
 _SIGN_OF_LIFE_S = 2.0
+_HELD_POLL_S = 0.02
+# Imported on a first compilation, which takes as long as importing torch.
+_COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
 
 
 class Bench:
@@ -79,9 +83,12 @@ class Bench:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if self.order.held:
+            self._wait_for_order(Path(self.order.held))
         self._say(Event("ready"))
-        items = list(session.items)
-        found = {item.nodeid for item in items}
+        collected = {item.nodeid: item for item in session.items}
+        items = [collected[id_] for id_ in self.order.nodeids if id_ in collected]
+        found = set(collected)
         for nodeid in self.order.nodeids:
             if nodeid not in found:
                 self._say_missing(nodeid)
@@ -91,6 +98,7 @@ class Bench:
             self._run(deferred)
             if self.order.kernels:
                 self._run([item for item in items if item.nodeid in self._earlier])
+        self._say(Event("loaded", text=" ".join(name for name in _COMPILER if name in sys.modules)))
         return True
 
     @pytest.hookimpl(wrapper=True)
@@ -177,6 +185,16 @@ class Bench:
 
     def _say(self, event: Event) -> None:
         self._out.write(encode(event) + b"\n")
+
+    def _wait_for_order(self, file: Path) -> None:
+        """Wait, all imported and nothing of the GPU touched, until another worker has ended."""
+        for name in self.order.preload:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+        while not file.exists():
+            time.sleep(_HELD_POLL_S)
+        self.order = decode(file.read_bytes(), Order)
+        self._started = time.monotonic()
 
     # -- the machine ---------------------------------------------------------------------------
 

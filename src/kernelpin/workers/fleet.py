@@ -1,4 +1,4 @@
-"""Fresh measuring processes, one after another: every test gets one result from each."""
+"""Fresh measuring processes: one measures at a time, and the next get ready meanwhile."""
 
 from __future__ import annotations
 
@@ -70,9 +70,22 @@ class Source(Protocol):
         """One result a process for each test that the budget reached, in the order measured."""
         ...
 
+    def prepare(self, nodeids: Sequence[str], processes: int) -> None:
+        """Say that so many processes will be asked for (some of) these tests next."""
+        ...
+
+    def close(self) -> None:
+        """End what was prepared and not asked for."""
+        ...
+
 
 class Fleet:
-    """Starts workers in turn and gathers what they measure."""
+    """Starts workers and gathers what they measure, one at a time.
+
+    Importing torch and collecting take a worker far longer than measuring: those that were
+    announced start beforehand, `ahead` at once (by default one for every four cores), and wait for
+    their turn before they touch the GPU.
+    """
 
     def __init__(
         self,
@@ -81,12 +94,18 @@ class Fleet:
         *,
         environ: Mapping[str, str] | None = None,
         progress: Callable[[str, Progress], None] | None = None,
+        ahead: int | None = None,
     ) -> None:
         self.launch = launch
         self.budget = budget
+        self.loaded: tuple[str, ...] = ()
         self._environ = environment(os.environ if environ is None else environ)
         join_session(self._environ)
         self._progress = progress
+        self._ahead = _cores() // 4 if ahead is None else ahead
+        self._spares: list[_Process] = []
+        self._announced: tuple[str, ...] = ()
+        self._due = 0
 
     def measure(
         self,
@@ -111,6 +130,43 @@ class Fleet:
                     waiting.remove(result.nodeid)
         return dict(gathered)
 
+    def prepare(self, nodeids: Sequence[str], processes: int) -> None:
+        """See `Source`; those that wait for other tests are ended."""
+        if not set(nodeids) <= set(self._announced):
+            self.close()
+        if not self._spares:
+            self._announced = tuple(nodeids)
+        self._due = processes
+        self._start_ahead()
+
+    def close(self) -> None:
+        """End the processes that wait."""
+        self._due = 0
+        while self._spares:
+            self._spares.pop().end()
+
+    def start(self, nodeids: Sequence[str], *, kernels: bool) -> _Process:
+        """A process that measures these tests now: one that waited for them, or a new one."""
+        ready: _Process | None = None
+        if set(nodeids) <= set(self._announced):
+            self._due = max(0, self._due - 1)
+            while self._spares and ready is None:
+                ready = self._spares.pop(0)
+                if not ready.is_running:  # perhaps only because there were several at once
+                    ready.end()
+                    ready = None
+        if ready is None:
+            process = _Process(self, nodeids, kernels=kernels)
+        else:
+            ready.release(nodeids, kernels=kernels)
+            process = ready
+        self._start_ahead()
+        return process
+
+    def _start_ahead(self) -> None:
+        while len(self._spares) < min(self._due, self._ahead) and self.budget.left > 0:
+            self._spares.append(_Process(self, self._announced, held=True))
+
     def tell(self, what: str, progress: Progress) -> None:
         if self._progress is not None:
             self._progress(what, progress)
@@ -118,6 +174,61 @@ class Fleet:
     @property
     def environ(self) -> Mapping[str, str]:
         return self._environ
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Process:
+    """A worker and its folder."""
+
+    def __init__(
+        self, fleet: Fleet, nodeids: Sequence[str], *, kernels: bool = False, held: bool = False
+    ) -> None:
+        self._budget = fleet.budget
+        self._folder = tempfile.TemporaryDirectory(prefix=WORKER_FOLDER, ignore_cleanup_errors=True)
+        folder = Path(self._folder.name)
+        self._order = Order(
+            nodeids=tuple(nodeids),
+            results=str(folder / "results.jsonl"),
+            output=str(folder / "output.txt"),
+            kernels=kernels,
+            budget_s=fleet.budget.left,
+            session=os.getpid(),
+            held=str(folder / "go.json") if held else "",
+            preload=fleet.loaded if held else (),
+        )
+        try:
+            self.worker = Worker(fleet.launch, self._order, folder, fleet.environ)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    @property
+    def is_running(self) -> bool:
+        return self.worker.process.poll() is None
+
+    def release(self, nodeids: Sequence[str], *, kernels: bool) -> None:
+        """Let it measure these, of those it was started for."""
+        self.worker.release(
+            dataclasses.replace(
+                self._order,
+                nodeids=tuple(nodeids),
+                kernels=kernels,
+                budget_s=self._budget.left,
+                held="",
+            )
+        )
+
+    def end(self) -> None:
+        """Kill it if it still runs, and remove what it wrote."""
+        try:
+            self.worker.end()
+        finally:
+            self._folder.cleanup()
 
 
 class _Round:
@@ -144,29 +255,21 @@ class _Round:
     def run(self) -> list[WorkerResult]:
         """At least one result, unless the budget ended first."""
         budget = self.fleet.budget
-        with (
-            ended_by_signals(),
-            tempfile.TemporaryDirectory(prefix=WORKER_FOLDER, ignore_cleanup_errors=True) as name,
-        ):
-            folder = Path(name)
-            order = Order(
-                nodeids=tuple(self.nodeids),
-                results=str(folder / "results.jsonl"),
-                output=str(folder / "output.txt"),
-                kernels=self.kernels,
-                budget_s=budget.left,
-                session=os.getpid(),
-            )
-            worker = Worker(self.fleet.launch, order, folder, self.fleet.environ)
+        with ended_by_signals():
+            process = self.fleet.start(self.nodeids, kernels=self.kernels)
+            worker = process.worker
             out_of_time: str | None = None
             try:
-                for event in worker.events(budget.deadline, budget.stall_s):
-                    self._take(event)
-            except TimeoutError as error:
-                out_of_time = str(error)
+                try:
+                    for event in worker.events(budget.deadline, budget.stall_s):
+                        self._take(event)
+                except TimeoutError as error:
+                    out_of_time = str(error)
+                finally:
+                    worker.end()
+                self._settle(worker, out_of_time)
             finally:
-                worker.end()
-            self._settle(worker, out_of_time)
+                process.end()
         return list(self.results.values())
 
     def _take(self, event: Event | None) -> None:
@@ -181,6 +284,8 @@ class _Round:
             elif event.kind == "kernels":
                 self._add_kernels(event)
                 self.running = None
+            elif event.kind == "loaded":
+                self.fleet.loaded = tuple(event.text.split())
         self.fleet.tell(
             self.what,
             Progress(
@@ -253,3 +358,9 @@ class Replay:
             for nodeid in nodeids
             if nodeid in self._turns
         }
+
+    def prepare(self, nodeids: Sequence[str], processes: int) -> None:
+        """Nothing takes time here."""
+
+    def close(self) -> None:
+        """Nothing was prepared."""

@@ -56,6 +56,16 @@ class Journal:
                 self._note(results)
         return dict(gathered)
 
+    def prepare(self, nodeids: Sequence[str], processes: int) -> None:
+        """See `Source`; for what is noted no process is started."""
+        noted = min((len(self._noted[nodeid]) for nodeid in nodeids), default=0)
+        if processes > noted:
+            self.source.prepare(nodeids, processes - noted)
+
+    def close(self) -> None:
+        """See `Source`."""
+        self.source.close()
+
     def _note(self, results: Sequence[WorkerResult]) -> None:
         measured = [r for r in results if r.outcome == "passed" and r.samples is not None]
         self.path.parent.mkdir(parents=True, exist_ok=True)

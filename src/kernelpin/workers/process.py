@@ -30,6 +30,7 @@ class Worker:
         environ: Mapping[str, str],
     ) -> None:
         self.folder = folder
+        self.order = order
         self.log = Path(order.output)
         self._results = Path(order.results)
         self._results.touch()
@@ -46,6 +47,13 @@ class Worker:
                 # Its own group: compilers and data loaders that it started end with it.
                 start_new_session=True,
             )
+
+    def release(self, order: Order) -> None:
+        """Give a held worker the order that counts."""
+        file = Path(self.order.held)
+        partial = file.with_suffix(".partial")
+        partial.write_bytes(encode(order))
+        partial.replace(file)
 
     def events(self, deadline: float, stall_s: float) -> Iterator[Event | None]:
         """Yield what the worker says, and None while it says nothing, until it ends.

@@ -46,8 +46,8 @@ class WorkerResult:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line a worker writes: `ready`, `start`, `deferred`, `result`,
-    `kernels` (of a test whose result is out) or `waiting` (for the GPU).."""
+    """One line a worker writes: `ready`, `start`, `deferred`, `result`, `kernels` (of a test whose
+    result is out), `waiting` (for the GPU) or `loaded` (what `Order.preload` may ask for)."""
 
     kind: str
     nodeid: str = ""
@@ -60,7 +60,9 @@ class Event:
 class Order:
     """What a worker is to do: measure these tests, and (`kernels`) list what the timed ones run.
 
-    `session`: the process that ordered it, without which it ends; 0: it is not watched.
+    `session`: the process that ordered it, without which it ends; 0: it is not watched. `held`: a
+    file to wait for once the tests are collected; it holds the order that counts, of some of them.
+    `preload`: modules to import until then.
     """
 
     nodeids: tuple[str, ...]
@@ -69,6 +71,8 @@ class Order:
     kernels: bool = False
     budget_s: float = 600.0
     session: int = 0
+    held: str = ""
+    preload: tuple[str, ...] = ()
 
 
 def encode(value: Order | Event | WorkerResult) -> bytes:
