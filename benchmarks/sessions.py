@@ -14,7 +14,8 @@ from kernelpin.verdict.evidence import LOOK_LEVEL, Evidence, paired, student, un
 
 SEED = 20261130
 TESTS = 60
-BASELINE = 12
+BASELINE = 8  # processes of each of baselines/nvidia-h200
+DRAWN = 12  # what `kernelpin record` takes; fewer are the first of the same draws
 SAMPLES = 40  # of a process, of which pytest-benchmark's minimum is taken
 CHUNK = 1000  # sessions at a time: what fits a laptop's memory
 UNCLEAR, SAME, FASTER, SLOWER = range(4)
@@ -75,11 +76,11 @@ class Tally:
 class Draws:
     """Standard draws of `sessions` sessions, which every condition scales to its own noise."""
 
-    def __init__(self, rng: np.random.Generator, sessions: int) -> None:
+    def __init__(self, rng: np.random.Generator, sessions: int, n_baseline: int = DRAWN) -> None:
         self.sessions, n, m = sessions, sessions * TESTS, LOOKS[-1]
         self.sd = rng.random(n)[:, None]
         self.parts = {
-            "baseline": _Part(rng, n, BASELINE),
+            "baseline": _Part(rng, n, n_baseline),
             "screen": _Part(rng, n, 1),
             "now": _Part(rng, n, m),
             "base": _Part(rng, n, m),
@@ -187,8 +188,9 @@ def rivals(
 def simulate(conditions: list[Condition], sessions: int) -> dict[Condition, Tally]:
     tallies = {condition: Tally() for condition in conditions}
     rng = np.random.default_rng(SEED)
+    most = max(DRAWN, *(condition.n_baseline for condition in conditions))
     for start in range(0, sessions, CHUNK):
-        draws = Draws(rng, min(CHUNK, sessions - start))
+        draws = Draws(rng, min(CHUNK, sessions - start), most)
         for condition, tally in tallies.items():
             run(condition, draws, tally)
     return tallies
