@@ -60,14 +60,17 @@ def test_fewer_baseline_processes_are_the_first_of_the_same_draws():
     assert tallies[few] == sessions.simulate([few], 3)[few]
 
 
-def test_more_baseline_processes_than_are_usual_are_drawn():
+def test_more_baseline_processes_than_are_usual_are_drawn(monkeypatch):
     condition = sessions.Condition(sessions.PAIRED, sessions.ONE, n_baseline=20)
-    assert sessions.simulate([condition], 2)[condition].tests == 120
+    drawn = []
+    monkeypatch.setattr(sessions, "run", lambda it, draws, _: drawn.append(draws.parts["baseline"]))
+    sessions.simulate([condition], 2)
+    assert [part.normal.shape for part in drawn] == [(120, 20)]
 
 
 def test_too_few_baseline_processes_to_screen_are_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
-        told(tmp_path, "--baseline=7")
+        told(tmp_path, "--sessions=1", "--baseline=7")
     assert "--baseline 7: fewer than 8 processes screen nothing" in capsys.readouterr().err
 
 
