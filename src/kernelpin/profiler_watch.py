@@ -15,7 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 __all__ = ["CaptureError", "ProfilerWatch", "watch"]
 
@@ -26,8 +26,15 @@ class CaptureError(RuntimeError):
     """A capture and another profiler that would disturb each other; says which and where."""
 
 
+# The name under which it is imported: pytest puts module and name before line 1.
+CaptureError.__module__ = "kernelpin"
+
+
 class ProfilerWatch:
-    """The state of the process's one profiler session, and the capture that owns it, if any."""
+    """The state of the process's one profiler session, and the capture that owns it, if any.
+
+    A capture owns it within `with watch() as watching:`.
+    """
 
     def __init__(self) -> None:
         import torch.autograd.profiler as autograd_profiler
@@ -40,22 +47,23 @@ class ProfilerWatch:
         self._refused: CaptureError | None = None
         self._put_up()
 
-    @contextmanager
-    def owned(self) -> Iterator[None]:
-        """While this is open nobody else starts a profiler; CaptureError where one is at work."""
+    def __enter__(self) -> Self:
+        """Until `__exit__` nobody else starts a profiler; CaptureError where one is at work."""
+        __tracebackhide__ = True
         with self._lock:
             if (found := self._at_work()) is not None:
                 raise CaptureError(f"{found}: {_REMEDY}")
             self._owner, self._refused = threading.current_thread(), None
-        try:
-            yield
-            if self._refused is not None:  # the function caught the error, and went on without
-                raise self._refused
-        finally:
-            with self._lock:
-                self._owner, self._refused = None, None
-                # Which a refused profiler had set before it was refused.
-                self._profiler._set_is_profiler_enabled(False)
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        __tracebackhide__ = True
+        with self._lock:
+            refused, self._owner, self._refused = self._refused, None, None
+            # Which a refused profiler had set before it was refused.
+            self._profiler._set_is_profiler_enabled(False)
+        if refused is not None and error is None:
+            raise refused  # the function caught the error, and went on without
 
     @contextmanager
     def ours(self) -> Iterator[None]:
@@ -87,15 +95,18 @@ class ProfilerWatch:
         )
 
         def prepared(profile: Any, *args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
             with self._lock:
                 self._admit()
                 self._warming = weakref.ref(profile)
             return prepare(profile, *args, **kwargs)
 
         def enabled(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
             return self._pass(enable, args, kwargs)
 
         def disabled(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
             return self._pass(disable, args, kwargs)
 
         profiler.profile._prepare_trace = prepared
@@ -105,6 +116,7 @@ class ProfilerWatch:
     def _pass(
         self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        __tracebackhide__ = True
         with self._lock:
             self._admit()
             self._warming = None
@@ -130,6 +142,7 @@ class ProfilerWatch:
         return self._warming() is not None
 
     def _admit(self) -> None:
+        __tracebackhide__ = True
         owner, here = self._owner, threading.current_thread()
         if owner is None or (self._ours and owner is here):
             return

@@ -64,6 +64,7 @@ def capture(
     CaptureError where another profiler is at work or `fn` starts one, and TraceError when twice
     something was missing.
     """
+    __tracebackhide__ = True
     return record(
         fn,
         *args,
@@ -77,6 +78,7 @@ def capture(
 
 def capture_bytes(fn: Callable[..., object], *args: Any, **options: Any) -> bytes:
     """The same as the profiler's JSON, to be kept in a file; options and errors as of `capture`."""
+    __tracebackhide__ = True
     return record(fn, *args, **options).data
 
 
@@ -90,6 +92,7 @@ def record(
     cuda: bool | None = None,
 ) -> Recording:
     """Both the trace and its JSON; options and errors as of `capture`."""
+    __tracebackhide__ = True
     _require_count("steps", steps, least=1)
     _require_count("warmup", warmup, least=0)
     if not _LABEL.fullmatch(label) or label.startswith("ProfilerStep#"):
@@ -99,8 +102,7 @@ def record(
         )
     # Read when the profiler first starts; 99 is above every level it logs at.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    watching = watch()
-    with watching.owned():
+    with watch() as watching:
         for _ in range(warmup):
             fn(*args)
         if cuda is None:
@@ -122,6 +124,7 @@ def record(
 
 
 def _require_count(name: str, value: object, least: int) -> None:
+    __tracebackhide__ = True
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name}={value!r}: allowed is a whole number from {least} on")
 
@@ -148,6 +151,7 @@ def _profile(
     record_shapes: bool,
     cuda: bool,
 ) -> bytes:
+    __tracebackhide__ = True
     from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]

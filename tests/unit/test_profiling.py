@@ -8,7 +8,6 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from capture_scenarios import SCENARIOS
@@ -72,7 +71,7 @@ def profiled(monkeypatch):
             given.append(rest)
             return traces[len(given) - 1]
 
-        monkeypatch.setattr(profiling, "watch", lambda: SimpleNamespace(owned=nullcontext))
+        monkeypatch.setattr(profiling, "watch", nullcontext)
         monkeypatch.setattr(profiling, "_profile", profile)
         return given
 

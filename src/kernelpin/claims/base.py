@@ -30,6 +30,7 @@ class ClaimsBase:
 
 def subject_of(given: Trace | Step | Op | ClaimsBase) -> Subject:
     """What claims about a trace, a step, an op or other claims' subject are about."""
+    __tracebackhide__ = True
     if isinstance(given, ClaimsBase):
         return given._subject
     if isinstance(given, Trace):

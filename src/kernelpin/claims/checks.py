@@ -33,15 +33,17 @@ LAYOUT_OPS = frozenset(
 
 def checked_family(family: str) -> str:
     """The family, or ValueError with the names there are: a misspelt one would never match."""
+    __tracebackhide__ = True
     if family in FAMILIES:
         return family
-    close = difflib.get_close_matches(family, FAMILIES, n=1)
+    close = difflib.get_close_matches(str(family), FAMILIES, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise ValueError(f"no kernel family {family!r}{hint}; there are: {', '.join(FAMILIES)}")
 
 
 def checked_count(n: int, least: int = 0) -> int:
     """The count, or ValueError: fewer than `least` would hold of anything."""
+    __tracebackhide__ = True
     if isinstance(n, bool) or not isinstance(n, int) or n < least:
         raise ValueError(f"a claim counts whole numbers from {least}, not {n!r}")
     return n
@@ -49,6 +51,7 @@ def checked_count(n: int, least: int = 0) -> int:
 
 def checked_names(names: Collection[str], what: str) -> tuple[str, ...]:
     """The names, or ValueError: a claim about none would hold of anything."""
+    __tracebackhide__ = True
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"name at least one {what}, each as a string; got {tuple(names)!r}")
     return tuple(names)

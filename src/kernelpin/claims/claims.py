@@ -21,6 +21,7 @@ def expect(subject: Trace | Step | Op | ClaimsBase) -> Claims:
 
     >>> expect(trace).under("aten::linear").launches(1, "gemm", because="the bias is folded")
     """
+    __tracebackhide__ = True
     return Claims(subject_of(subject))
 
 

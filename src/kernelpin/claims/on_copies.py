@@ -41,6 +41,7 @@ class CopyClaims(ClaimsBase):
         self._subject.require_gpu()
 
         def check(scope: Scope) -> Failure | None:
+            __tracebackhide__ = True
             copies = [k for k in scope.kernels if k.category == "memcpy"]
             told = {k: checks.copy_kind(k) for k in copies}
             if kind is not None and None in told.values():

@@ -40,7 +40,7 @@ class PaceClaims(ClaimsBase):
 
     def _idles(self, bound: str, idle: float, word: str, because: str | None) -> Self:
         __tracebackhide__ = True
-        if not 0.0 <= idle <= 1.0:
+        if not isinstance(idle, int | float) or not 0.0 <= idle <= 1.0:
             raise ValueError(f"an idle share lies between 0 and 1, not {idle!r}")
         subject = self._subject
         subject.require_gpu()

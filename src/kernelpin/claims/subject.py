@@ -55,6 +55,7 @@ class Subject:
 
     def require_complete(self) -> None:
         """Raise TraceError where records are missing: what is not there proves nothing."""
+        __tracebackhide__ = True
         if self.whole:
             self.trace.require_complete()
         for scope in self.scopes:
@@ -65,6 +66,7 @@ class Subject:
 
     def require_gpu(self) -> None:
         """Raise TraceError unless the trace can show which kernels each scope runs."""
+        __tracebackhide__ = True
         self.require_complete()
         if not self.trace.has_gpu_records and not self.trace.calls():
             raise self.error(
@@ -80,6 +82,7 @@ class Subject:
 
     def require_calls(self) -> None:
         """Raise TraceError unless runtime calls were recorded."""
+        __tracebackhide__ = True
         self.require_complete()
         if not self.trace.calls():
             raise self.error(
@@ -89,6 +92,7 @@ class Subject:
 
     def require_ops(self) -> None:
         """Raise TraceError unless ops were recorded."""
+        __tracebackhide__ = True
         self.require_complete()
         if all(op.is_annotation for op in self.trace.ops()):
             raise self.error(
@@ -102,7 +106,8 @@ class Subject:
     def judge(self, expected: str, check: Check, because: str | None) -> None:
         """Raise ClaimFailed about the first scope in which the check finds a failure."""
         __tracebackhide__ = True
-        failures = [(at, f) for at, s in enumerate(self.scopes) if (f := check(s)) is not None]
+        found = list(map(check, self.scopes))  # no comprehension: before 3.12 it is a frame too
+        failures = [(at, failure) for at, failure in enumerate(found) if failure is not None]
         if not failures:
             return
         at, first = failures[0]

@@ -1,8 +1,8 @@
 """What the name of a GPU kernel tells: its family, library, architecture, dtype, tile, layout.
 
-`decode_kernel_name(name)` never raises; a name that nothing here knows is of family `other`. Every
-field is what the *name* says: an `ampere_…` kernel also runs on newer GPUs, and the `relu` in a
-cuBLAS name is an epilogue the kernel has, whether or not this launch used it. A bare identifier
+`decode_kernel_name(name)` takes any text; a name that nothing here knows is of family `other`.
+Every field is what the *name* says: an `ampere_…` kernel also runs on newer GPUs, and the `relu` in
+a cuBLAS name is an epilogue the kernel has, whether or not this launch used it. A bare identifier
 with `kernel`, `fwd` or `bwd` in it counts as hand-written Triton: C++ kernels bring a signature.
 """
 
@@ -18,9 +18,18 @@ from kernelpin.kernel_name.mangled import readable
 __all__ = ["FAMILIES", "KernelName", "decode_kernel_name", "in_family"]
 
 
-@lru_cache(maxsize=16_384)
 def decode_kernel_name(name: str) -> KernelName:
-    """Decode a kernel's name as the profiler wrote it, mangled or not."""
+    """Decode a kernel's name as the profiler wrote it, mangled or not; TypeError for no text."""
+    __tracebackhide__ = True
+    if not isinstance(name, str):
+        raise TypeError(
+            f"decode_kernel_name() takes a kernel's name, a str, not {type(name).__name__}"
+        )
+    return _decoded(name)
+
+
+@lru_cache(maxsize=16_384)
+def _decoded(name: str) -> KernelName:
     text = name.strip().removesuffix(".kd")  # ROCm's suffix of a kernel descriptor
     taken_apart = signature(readable(text))
     for decode in (_memory, triton.decode, matmul.decode_attention, matmul.decode):

@@ -28,9 +28,14 @@ def load_trace(source: str | os.PathLike[str] | bytes | BinaryIO) -> Trace:
     Raises TraceError where it cannot be read. Warns once, with KernelpinWarning, where something
     was repaired, left out or looks implausible; `Trace.warnings` lists all of it.
     """
-    name, data = read(source)
-    with _collector_paused():
-        trace = _load(name, data)
+    __tracebackhide__ = True
+    try:
+        name, data = read(source)
+        with _collector_paused():
+            trace = _load(name, data)
+    except TraceError as error:
+        # The message is about the file: where the reader gave up tells its user nothing.
+        raise error.with_traceback(None) from None
     if trace.warnings:
         more = len(trace.warnings) - 1
         warnings.warn(

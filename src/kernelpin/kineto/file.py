@@ -19,6 +19,7 @@ GZIP = b"\x1f\x8b"
 
 def read(source: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes]:
     """What to call the source in messages, and its content, unpacked where it is gzip."""
+    __tracebackhide__ = True
     name, data = _content(source)
     if data.startswith(GZIP):
         data = _unpack(name, data)
@@ -28,6 +29,7 @@ def read(source: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes]
 
 
 def _content(source: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes]:
+    __tracebackhide__ = True
     if isinstance(source, bytes | bytearray | memoryview):
         return "<bytes>", bytes(source)
     if isinstance(source, str | os.PathLike):
@@ -37,6 +39,11 @@ def _content(source: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, by
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             cause = getattr(error, "strerror", None) or error
             raise TraceError(f"{name!r}: cannot be read: {cause}; is the path right?") from error
+    if not hasattr(source, "read"):
+        raise TypeError(
+            "load_trace() takes a path, bytes or a file open in mode 'rb', "
+            f"not {type(source).__name__}"
+        )
     name = str(getattr(source, "name", "<file>"))
     data = source.read()
     if not isinstance(data, bytes):

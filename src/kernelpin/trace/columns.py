@@ -23,6 +23,10 @@ class KernelpinWarning(UserWarning):
     """Something was repaired, left out or looks implausible; `Trace.warnings` lists what."""
 
 
+# The name under which they are imported: pytest puts module and name before line 1.
+TraceError.__module__ = KernelpinWarning.__module__ = "kernelpin"
+
+
 def slugify(name: str) -> str:
     """A device's name as a folder name: `NVIDIA A100-SXM4-80GB` → `nvidia-a100-sxm4-80gb`."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

@@ -121,6 +121,7 @@ class Trace:
         GPU activity was recorded though something was launched, or a step launched nothing while
         others did.
         """
+        __tracebackhide__ = True
         if self._unread:
             raise self._incomplete(
                 f"{self._unread} records could not be read ({'; '.join(self.warnings)})",

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from kernelpin.trace.step import Step
 
 
+def _is_told(caught: Any) -> bool:
+    """Whether an error is about the trace: pytest then shows who asked, and not the views."""
+    return isinstance(caught.value, TraceError)
+
+
+__tracebackhide__ = _is_told
+
+
 class View:
     """One event of a trace: equal to any other view of the same event."""
 
@@ -325,7 +333,7 @@ def _decode(args: Any, event: View) -> dict[str, Any]:
         except (ValueError, RecursionError) as error:
             raise TraceError(
                 f"{event._trace.source}: the args of {event.name} cannot be read: {error}"
-            ) from error
+            ) from None
     return args if isinstance(args, dict) else {}
 
 
