@@ -1,9 +1,14 @@
-"""What a GPU cannot beat: dense peaks, memory bandwidth and L2, from NVIDIA's own documents.
+"""What a GPU cannot beat: dense peaks, memory bandwidth and L2, as NVIDIA publishes them.
 
 A roofline. A call of `flops` operations that must move `bytes` takes at least as long as either
 takes at its peak. Peaks are dense: where a datasheet quotes tensor cores with sparsity, half of it.
-They hold at the SM clock `peak_mhz` and grow with it; `floor_us` computes with `max_mhz`, since
-Hopper boosts beyond the clock of its datasheet. What fits into L2 need not come from memory.
+A peak holds at the SM clock that it is quoted at and grows with it; `floor_us` computes with
+`max_mhz`, since Hopper boosts beyond the clock of its tensor peaks. What fits into L2 need not come
+from memory.
+
+`sources` name where a figure is published. All were compared, in November 2026, with what public
+pages quote of these documents, which were not at hand themselves, and with what cards report of
+themselves: SMs × FLOP a clock × clock, memory clock × bus width (tests/unit/test_limits.py).
 """
 
 from __future__ import annotations
@@ -18,15 +23,17 @@ if TYPE_CHECKING:
     from kernelpin.baselines.entry import Entry
 
 _MIB = 1024**2
+ROUNDED = 0.01  # documents round: 8.1 TFLOP/s for 8.14, 60 for 60.6
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
     """One GPU's peaks: TFLOP/s by dtype, GB/s (10^9), L2 in bytes, clocks in MHz.
 
-    `sources` name the documents of the peaks, the bandwidth, L2 and clocks. `tf32` is fp32 on
-    tensor cores; fp64 is on tensor cores where the GPU has them. A dtype that is missing has no
-    peak of its own in the datasheet.
+    `tf32` is fp32 on tensor cores; fp64 is on tensor cores where the GPU has them. A dtype that is
+    missing has no peak of its own in the datasheet. fp32 and fp64 are quoted at `max_mhz`, the
+    others at `peak_mhz`. `sources` name the documents of the peaks, the bandwidth, L2 and clocks;
+    `unconfirmed` says which figure none of them and no card was seen to give.
     """
 
     name: str
@@ -36,19 +43,25 @@ class Limit:
     peak_mhz: int
     max_mhz: int
     sources: tuple[str, ...]
+    unconfirmed: tuple[str, ...] = ()
 
     def peak_tflops(self, dtype: str) -> float:
         """The datasheet's figure; the highest floating-point one for a dtype it does not quote."""
         known = self.tflops.get(dtype)
         return max(v for k, v in self.tflops.items() if k != "int8") if known is None else known
 
+    def quoted_mhz(self, dtype: str) -> int:
+        """The SM clock at which `peak_tflops` holds."""
+        at_boost = dtype in ("fp32", "fp64") and dtype in self.tflops
+        return self.max_mhz if at_boost else self.peak_mhz
+
 
 _A100 = {
     "fp64": 19.5, "fp32": 19.5, "tf32": 156.0, "bf16": 312.0, "fp16": 312.0, "int8": 624.0,
 }  # fmt: skip
 _A100_SOURCES = (
-    "NVIDIA A100 Tensor Core GPU Datasheet (peaks, bandwidth)",
-    "NVIDIA A100 Tensor Core GPU Architecture whitepaper (L2, boost clock)",
+    "NVIDIA A100 Tensor Core GPU Datasheet, 1758950-r4 (peaks, bandwidth of those with 80 GB)",
+    "NVIDIA A100 Tensor Core GPU Architecture whitepaper (bandwidth with 40 GB, L2, boost clock)",
 )
 _H100_SXM = {
     "fp64": 66.9, "fp32": 66.9, "tf32": 494.7, "bf16": 989.4, "fp16": 989.4, "fp8": 1978.9,
@@ -66,7 +79,9 @@ _H200 = {
     "fp64": 67.0, "fp32": 67.0, "tf32": 494.5, "bf16": 989.5, "fp16": 989.5, "fp8": 1979.0,
     "int8": 1979.0,
 }  # fmt: skip
-_H100_PAPER = "NVIDIA H100 Tensor Core GPU Architecture whitepaper"
+_H100_SHEET = "NVIDIA H100 Tensor Core GPU Datasheet"
+# The first edition had preliminary figures: 60 TFLOP/s in fp32, not 66.9.
+_H100_PAPER = "NVIDIA H100 Tensor Core GPU Architecture whitepaper, revised edition"
 
 
 def _a100(name: str, bandwidth_gbps: float) -> Limit:
@@ -85,10 +100,7 @@ _TABLE = (
         50 * _MIB,
         1830,
         1980,
-        (
-            "NVIDIA H100 Tensor Core GPU Datasheet (bandwidth)",
-            f"{_H100_PAPER} (peaks, L2, clocks)",
-        ),
+        (f"{_H100_SHEET} (bandwidth)", f"{_H100_PAPER} (peaks, L2, both clocks)"),
     ),
     Limit(
         "NVIDIA H100 PCIe",
@@ -98,9 +110,11 @@ _TABLE = (
         1620,
         1755,
         (
-            "NVIDIA H100 Tensor Core GPU Datasheet (peaks: half of those with sparsity)",
-            f"{_H100_PAPER} (L2)",
-            "NVIDIA H100 PCIe GPU Product Brief (boost clock; bandwidth: 5120 bit at 1593 MHz)",
+            f"{_H100_SHEET} (peaks: half of those with sparsity)",
+            f"{_H100_PAPER} (L2, clock of the tensor peaks)",
+            "NVIDIA H100 PCIe GPU Product Brief, PB-11133-001 (boost clock)",
+            # The datasheet has 2 TB/s.
+            "5120 bit at 1593 MHz, as the card's driver reports them (bandwidth)",
         ),
     ),
     Limit(
@@ -111,10 +125,11 @@ _TABLE = (
         1545,
         1785,
         (
-            "NVIDIA H100 Tensor Core GPU Datasheet (peaks: half of those with sparsity)",
-            "NVIDIA H100 NVL GPU Product Brief (bandwidth, boost clock)",
-            f"{_H100_PAPER} (L2 of the full GH100, which this card may not reach)",
+            f"{_H100_SHEET}, NVL column (peaks: half of those with sparsity)",
+            "NVIDIA H100 NVL GPU Product Brief, PB-11773-001 (bandwidth, boost clock)",
+            "the card's own L2 as its driver reports it",
         ),
+        ("peak_mhz: computed from the tensor peaks, 132 SMs and Hopper's 4096 FLOP a clock each",),
     ),
     Limit(
         "NVIDIA H200",
@@ -125,9 +140,9 @@ _TABLE = (
         1980,
         (
             "NVIDIA H200 Tensor Core GPU Datasheet (peaks: half of those with sparsity, bandwidth)",
-            f"{_H100_PAPER} (the full GH100's L2, which this card reports; clock of the peaks)",
-            "the card's own maximum SM clock as its driver reports it",
+            "the card's own L2 and maximum SM clock as its driver reports them",
         ),
+        ("peak_mhz: that of the H100 SXM, whose SMs and peaks are the same",),
     ),
     Limit(
         "NVIDIA L4",
@@ -138,8 +153,7 @@ _TABLE = (
         2040,
         (
             "NVIDIA L4 Tensor Core GPU Datasheet (peaks: half of those with sparsity, bandwidth)",
-            "NVIDIA Ada GPU Architecture whitepaper (L2 of AD104)",
-            "NVIDIA L4 Product Brief (boost clock)",
+            "the card's own L2 and maximum SM clock as its driver reports them",
         ),
     ),
     Limit(
@@ -150,9 +164,8 @@ _TABLE = (
         1695,
         1695,
         (
-            "NVIDIA A10 Tensor Core GPU Datasheet (peaks, bandwidth)",
-            "NVIDIA Ampere GA102 GPU Architecture whitepaper (L2)",
-            "NVIDIA A10 GPU Product Brief (boost clock)",
+            "NVIDIA A10 Tensor Core GPU Datasheet (peaks: those without sparsity, bandwidth)",
+            "the card's own L2 and maximum SM clock as its driver reports them",
         ),
     ),
     Limit(
@@ -164,7 +177,9 @@ _TABLE = (
         1590,
         (
             "NVIDIA T4 Tensor Core GPU Datasheet (peaks)",
-            "NVIDIA Turing GPU Architecture whitepaper (bandwidth, L2, boost clock)",
+            # Newer datasheets have 300 GB/s.
+            "256 bit at 5001 MHz, as the card's driver reports them (bandwidth)",
+            "the card's own L2 and maximum SM clock as its driver reports them",
         ),
     ),
 )
@@ -175,6 +190,15 @@ _ALIASES = {
     "float16": "fp16", "half": "fp16", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8",
 }  # fmt: skip
 DTYPES = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8")
+
+
+def short_dtype(dtype: str) -> str:
+    """One of `DTYPES`, also for torch's names: `bf16` for `torch.bfloat16`; ValueError: no such."""
+    short = dtype.removeprefix("torch.")
+    short = _ALIASES.get(short, short)
+    if short not in DTYPES:
+        raise ValueError(f"dtype {dtype!r} is none of {', '.join(DTYPES)}")
+    return short
 
 
 def limit_of(device: str) -> Limit | None:
@@ -194,8 +218,10 @@ def floor_us(
     if limit is None:
         known = ", ".join(sorted(known.name for known in LIMITS.values()))
         raise LookupError(f"no limits known for {device!r}; there are for {known}")
-    clock = max(limit.peak_mhz, limit.max_mhz if max_mhz is None else max_mhz)
-    peak = limit.peak_tflops(_dtype(dtype)) * clock / limit.peak_mhz
+    dtype = short_dtype(dtype)
+    quoted = limit.quoted_mhz(dtype)
+    clock = max(quoted, limit.max_mhz if max_mhz is None else max_mhz)
+    peak = limit.peak_tflops(dtype) * clock / quoted
     compute = flops / (peak * 1e6)
     memory = max(0.0, bytes - limit.l2_bytes) / (limit.bandwidth_gbps * 1e3)
     return max(compute, memory)
@@ -204,13 +230,13 @@ def floor_us(
 def check_entry(entry: Entry, device: str) -> str | None:
     """Why an entry's figure cannot be true on this device; None where it can, or nothing is known.
 
-    Judged where the entry says what `work` a call does.
+    Judged where the entry says what `work` a call does, and as finely as documents round.
     """
     work = entry.work
     if work is None or entry.metric not in ("device_us", "kernel_us") or limit_of(device) is None:
         return None
     floor = floor_us(work.flops, work.bytes, work.dtype, device)
-    if entry.median >= floor:
+    if entry.median >= floor * (1 - ROUNDED):
         return None
     return (
         f"{entry.median:g} µs is faster than {device} can be: "
@@ -229,7 +255,7 @@ def distance(us: float, flops: float, bytes: float, dtype: str, device: str) -> 
         return None
     parts: list[str] = []
     if flops:
-        done, dtype = flops / us / 1e6, _dtype(dtype)
+        done, dtype = flops / us / 1e6, short_dtype(dtype)
         share = done / limit.peak_tflops(dtype)
         parts.append(f"{done:.3g} TFLOP/s, {share:.0%} of the dense {dtype} peak")
     if bytes:
@@ -240,15 +266,7 @@ def distance(us: float, flops: float, bytes: float, dtype: str, device: str) -> 
     return "; ".join(parts).replace("%", " %") or None
 
 
-def _dtype(dtype: str) -> str:
-    short = dtype.removeprefix("torch.")
-    short = _ALIASES.get(short, short)
-    if short not in DTYPES:
-        raise ValueError(f"dtype {dtype!r} is none of {', '.join(DTYPES)}")
-    return short
-
-
 def _amounts(flops: float, bytes: float, dtype: str) -> str:
-    parts = [f"{flops / 1e9:.4g} GFLOP in {_dtype(dtype)}"] if flops else []
+    parts = [f"{flops / 1e9:.4g} GFLOP in {short_dtype(dtype)}"] if flops else []
     parts += [f"{bytes / 1e6:.4g} MB"] if bytes else []
     return " and ".join(parts)

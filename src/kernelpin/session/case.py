@@ -106,7 +106,7 @@ def _dtype_named(value: Any) -> str:
     """`"bf16"`, `"bfloat16"` and `torch.bfloat16` are the same type; None stands for bf16."""
     text = "bf16" if value is None else str(value)
     try:
-        limits._dtype(text)
+        limits.short_dtype(text)
     except ValueError:
         raise _refused("dtype", value, f"one of {', '.join(limits.DTYPES)}") from None
     return text
