@@ -61,7 +61,7 @@ def _show(args: argparse.Namespace) -> int:
     trace = _load(args.trace)
     steps = _chosen(trace, args.step)
     if args.json:
-        return _print([json.dumps(overview.as_json(trace), indent=1)], 0)
+        return _print([json.dumps(overview.as_json(trace, steps), indent=1)], 0)
     options = {"ops": args.ops, "full_names": args.full_names, "color": _wants_color()}
     return _print(overview.lines(trace, steps=steps, **options), 0)
 
@@ -87,9 +87,9 @@ def _load(path: str) -> Trace:
         return load_trace(sys.stdin.buffer if path == "-" else path)
 
 
-def _chosen(trace: Trace, number: int | None) -> tuple[Step, ...]:
+def _chosen(trace: Trace, number: int | None) -> tuple[Step, ...] | None:
     if number is None:
-        return trace.steps
+        return None
     steps = tuple(step for step in trace.steps if step.number == number)
     if not steps:
         there = [str(step.number) for step in trace.steps if step.number is not None]

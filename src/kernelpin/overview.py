@@ -13,10 +13,11 @@ SCHEMA = 1
 STRAYS_LISTED = 10
 
 
-def incomplete(trace: Trace) -> str | None:
-    """What the trace cannot show, None where it is whole."""
+def incomplete(trace: Trace, steps: Collection[Step] | None = None) -> str | None:
+    """What the trace, or these steps of it, cannot show; None where it is whole."""
     try:
-        trace.require_complete()
+        for scope in (None,) if steps is None else steps:
+            trace.require_complete(scope)
     except TraceError as error:
         return (
             str(error).removeprefix(f"{trace.source}: ").removeprefix("the trace is incomplete: ")
@@ -24,16 +25,20 @@ def incomplete(trace: Trace) -> str | None:
     return None
 
 
-def headline(trace: Trace) -> str:
-    """`linear.json.gz: NVIDIA H200, 3 steps, 3 kernels, 8.512 µs on the GPU`."""
+def headline(trace: Trace, steps: Collection[Step] | None = None) -> str:
+    """`linear.json.gz: NVIDIA H200, 3 steps, 3 kernels, 8.512 µs on the GPU`; or of these steps."""
     device = "no GPU" if trace.device is None else clean(trace.device.name) or "a nameless GPU"
-    profiled = [step for step in trace.steps if step.number is not None]
-    parts = [device, *([count(len(profiled), "step")] if profiled else [])]
+    parts = [device]
+    if steps is not None:
+        parts += [clean(step.name) for step in steps]
+    elif profiled := [step for step in trace.steps if step.number is not None]:
+        parts.append(count(len(profiled), "step"))
     if trace.device is None:
-        parts.append(count(sum(not op.is_annotation for op in trace.ops()), "op"))
+        parts.append(count(sum(not op.is_annotation for op in _ops(trace, steps)), "op"))
     else:
-        parts.append(count(sum(k.category == "kernel" for k in trace.kernels), "kernel"))
-        parts.append(f"{format_ns(sum(k.duration_ns for k in trace.kernels))} on the GPU")
+        kernels = _kernels(trace, steps)
+        parts.append(count(sum(k.category == "kernel" for k in kernels), "kernel"))
+        parts.append(f"{format_ns(sum(k.duration_ns for k in kernels))} on the GPU")
     return f"{clean(trace.source)}: {', '.join(parts)}"
 
 
@@ -47,12 +52,12 @@ def lines(
 ) -> list[str]:
     """The trace as text: headline, warnings, a tree for each kind of step, a table by family.
 
-    Steps that dispatch and launch the same are drawn once. A trace without kernels is drawn with
-    all its ops, as with `ops`.
+    With `steps`, of those alone, but for the warnings. Steps that dispatch and launch the same are
+    drawn once. A trace without kernels is drawn with all its ops, as with `ops`.
     """
     shown = tuple(trace.steps if steps is None else steps)
-    text = [paint(headline(trace), "heading", color)]
-    if (missing := incomplete(trace)) is not None:
+    text = [paint(headline(trace, steps), "heading", color)]
+    if (missing := incomplete(trace, steps)) is not None:
         text.append(paint(f"incomplete: {clean(missing)}", "offender", color))
     text += [paint(f"warning: {clean(w)}", "offender", color) for w in trace.warnings]
     all_ops = ops or not trace.launches
@@ -74,20 +79,21 @@ def lines(
     if kernels:
         heading, *rows = table(_by_family(kernels, len(shown)))
         text += ["", paint(heading, "heading", color), *rows]
-    if trace.strays:
+    if trace.strays and steps is None:
         text += ["", paint(f"without a launch: {_strays(trace)}", "quiet", color)]
     return text
 
 
-def as_json(trace: Trace) -> dict[str, Any]:
+def as_json(trace: Trace, steps: Collection[Step] | None = None) -> dict[str, Any]:
     """The trace's content: device, steps, ops (flat, `parent` an index), kernels, families.
 
-    Times are integer nanoseconds from the trace's first event. `complete` says whether claims can
-    be judged on it, `incomplete` why not.
+    With `steps`, of those alone, but for the warnings. Times are integer nanoseconds from the
+    trace's first event. `complete` says whether claims can be judged on it, `incomplete` why not.
     """
-    ops = {op: at for at, op in enumerate(trace.ops())}
-    steps = {step: at for at, step in enumerate(trace.steps)}
-    missing = incomplete(trace)
+    kernels = _kernels(trace, steps)
+    ops = {op: at for at, op in enumerate(_ops(trace, steps))}
+    numbered = {step: at for at, step in enumerate(trace.steps if steps is None else steps)}
+    missing = incomplete(trace, steps)
     device = trace.device
     return {
         "schema": SCHEMA,
@@ -112,19 +118,27 @@ def as_json(trace: Trace) -> dict[str, Any]:
                 "sum_ns": step.sum_ns,
                 "kernels": len(step.kernels),
             }
-            for step in steps
+            for step in numbered
         ],
-        "families": _totals(trace.kernels),
+        "families": _totals(kernels),
         "ops": [_op(op, ops) for op in ops],
-        "kernels": [_kernel(kernel, ops, steps) for kernel in trace.kernels],
-        "strays": [_kernel(kernel, ops, steps) for kernel in trace.strays],
+        "kernels": [_kernel(kernel, ops, numbered) for kernel in kernels],
+        "strays": [_kernel(k, ops, numbered) for k in (trace.strays if steps is None else ())],
     }
+
+
+def _ops(trace: Trace, steps: Collection[Step] | None) -> Collection[Op]:
+    return trace.ops() if steps is None else [op for step in steps for op in step.ops()]
+
+
+def _kernels(trace: Trace, steps: Collection[Step] | None) -> Collection[Kernel]:
+    return trace.kernels if steps is None else [k for step in steps for k in step.kernels]
 
 
 def _op(op: Op, ids: dict[Op, int]) -> dict[str, Any]:
     return {
         "name": op.name,
-        "parent": None if op.parent is None else ids[op.parent],
+        "parent": None if op.parent is None else ids.get(op.parent),
         "start_ns": op.start_ns,
         "duration_ns": op.duration_ns,
         "label": op.is_annotation,
@@ -138,7 +152,7 @@ def _kernel(kernel: Kernel, ops: dict[Op, int], steps: dict[Step, int]) -> dict[
         "name": kernel.name,
         "category": kernel.category,
         "family": kernel.family,
-        "op": None if kernel.op is None else ops[kernel.op],
+        "op": None if kernel.op is None else ops.get(kernel.op),
         "step": None if kernel.step is None else steps[kernel.step],
         "start_ns": kernel.start_ns,
         "duration_ns": kernel.duration_ns,

@@ -68,12 +68,33 @@ def test_ops_that_launch_nothing_are_shown_where_asked_for(show):
 
 def test_one_step_is_shown_where_asked_for(show):
     out = show("--step", 3, GEGLU)[1]
+    assert f"{GEGLU}: NVIDIA H200, ProfilerStep#3, 5 kernels, 259.8 µs on the GPU\n" in out
     assert "ProfilerStep#3\n" in out
     assert "ProfilerStep#2" not in out
     assert "elementwise      2       2" in out
     status, out, err = show("--step", 9, GEGLU)
     assert (status, out) == (2, "")
     assert err == f"kernelpin show: {GEGLU}: no ProfilerStep#9; there are 2, 3, 4\n"
+
+
+def test_one_step_comes_as_json_where_asked_for(show):
+    whole, one = (json.loads(show("--json", *o, GEGLU)[1]) for o in ((), ("--step", 3)))
+    (step,) = one["steps"]
+    assert step == whole["steps"][1]
+    assert [k["name"] for k in one["kernels"]] == [
+        k["name"] for k in whole["kernels"] if k["step"] == 1
+    ]
+    assert {k["step"] for k in one["kernels"]} == {0}
+    assert sum(f["sum_ns"] for f in one["families"]) == step["sum_ns"]
+    assert [op["name"] for op in one["ops"] if op["parent"] is None] == ["fwd"]
+    assert one["ops"][one["kernels"][0]["op"]]["name"] == "aten::mm"
+
+
+def test_what_another_step_lacks_is_not_said_of_the_one_shown(show):
+    lost = case("profiler-lost-a-kernel")
+    steps = [show("--step", n, lost)[1] for n in (2, 3, 4)]
+    assert ["\nincomplete: 1 of 1 launches" in out for out in steps].count(True) == 1
+    assert "without a launch" not in show("--step", 2, case("warm-up-kernel-leaks-in"))[1]
 
 
 def test_names_are_shortened_unless_asked_for_in_full(show):
