@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fixtures.sweep import examples
@@ -128,8 +128,14 @@ def test_the_activation_and_the_product_fuse_with_dynamic_shapes(activation):
 @pytest.mark.gpu
 @few
 @given(m=sizes, k=sizes, n=sizes)
+@example(m=1, k=17, n=8)
+@example(m=8, k=1, n=17)
+@example(m=17, k=8, n=1)
 def test_compiled_linear_runs_eagers_gemm_for_any_shape(m, k, n):
-    """The exceptions are vectors: where M, K or N is 1 Inductor may write a kernel of its own."""
+    """The exceptions are vectors: where M, K or N is 1 Inductor may write a kernel of its own.
+
+    Which do is on the fold map (`test_fold_map.py`); their outputs agree all the same.
+    """
     import torch
 
     need("cuda")
