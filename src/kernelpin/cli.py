@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
-# Each module offers `register(subparsers)`, which adds its command and sets `func`.
+# Each module offers `register(subparsers)`, which adds its command and sets `func`; and `of_unknown`,
+# where there is more to say of an unknown argument.
 COMMANDS = ("inspect", "baselines_cli", "record", "folds")
 
 
@@ -16,9 +18,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="kernelpin",
         description="Which kernels a PyTorch program runs, and how long they take.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:
         import_module(f"kernelpin.{name}").register(subparsers)
-    args = parser.parse_args(argv)
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        more = getattr(args, "of_unknown", "")
+        subparsers.choices[args.command].error(
+            f"unrecognized arguments: {' '.join(unknown)}" + (f"; {more}" if more else "")
+        )
     status: int = args.func(args)
     return status
+
+
+class _Version(argparse.Action):
+    """Looked up when asked for: it takes longer than everything else here."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            found = version("pytest-kernelpin")
+        except PackageNotFoundError:
+            found = "of unknown version: pytest-kernelpin is not installed here"
+        print(f"kernelpin {found}")
+        parser.exit()

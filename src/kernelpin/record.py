@@ -56,7 +56,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--fresh", action="store_true", help="start over, and not from an interrupted recording"
     )
     parser.add_argument("pytest_args", nargs="*", metavar="PYTEST-ARGS")
-    parser.set_defaults(func=run)
+    parser.set_defaults(
+        func=run,
+        of_unknown="pytest's own go after --, as in: kernelpin record -- -m gpu tests",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

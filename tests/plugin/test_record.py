@@ -61,6 +61,21 @@ def test_wrong_use_is_exit_2(recording, capfd, arguments, status, said):
     assert said in captured.out + captured.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "unknown"), [(["-m", "gpu"], "-m"), (["-n", "12", "tests", "-xk", "mlp"], "-xk")]
+)
+def test_an_argument_of_pytests_before_the_dashes_is_told_where_it_goes(
+    recording, capsys, arguments, unknown
+):
+    with pytest.raises(SystemExit, match="2"):
+        main(["record", *arguments])
+    err = capsys.readouterr().err
+    assert err.startswith("usage: kernelpin record [-n N]")
+    assert f"\nkernelpin record: error: unrecognized arguments: {unknown}" in err
+    assert err.endswith("; pytest's own go after --, as in: kernelpin record -- -m gpu tests\n")
+    assert not recording.stored()
+
+
 def test_in_ci_it_is_refused(recording, capfd, monkeypatch):
     monkeypatch.setenv("CI", "1")
     assert main(["record", "--", "--kernelpin-replay=replay.jsonl"]) == 2
