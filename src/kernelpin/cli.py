@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-# Each module offers `register(subparsers)`, which adds its command and sets `func`; and `of_unknown`,
-# where there is more to say of an unknown argument.
+# Each module offers `register(subparsers)`, which adds its command and sets `func`; it may set
+# `of_unknown`, what more to say of an unknown argument.
 COMMANDS = ("inspect", "baselines_cli", "record", "folds")
 
 
