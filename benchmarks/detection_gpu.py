@@ -40,6 +40,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the tree's own, whatever is ins
 from benchmarks.detected import TROUBLES, report  # noqa: E402
 from benchmarks.detecting import Found, Order, dry, work  # noqa: E402
 from benchmarks.planted import WORKLOADS, Steps, Workload, planned  # noqa: E402
+from kernelpin.machine import why_no_gpu  # noqa: E402
 from kernelpin.verdict import LOOKS, STORED_SAME_CARD, is_suspect  # noqa: E402
 
 RIVAL_EVERY = 5  # of the processes that measure everything
@@ -197,6 +198,11 @@ def visible_gpus() -> list[str]:
 
 
 def measure(options: argparse.Namespace) -> int:
+    if not options.dry and (why := why_no_gpu()):
+        raise SystemExit(
+            f"detection_gpu.py measures on GPUs, and here is none: {why}; --dry invents figures, "
+            "and --table judges those of an earlier run"
+        )
     began = time.time()
     options.out.mkdir(parents=True, exist_ok=True)
     cards = ["none"] * min(2, options.lanes) if options.dry else visible_gpus()[: options.lanes]

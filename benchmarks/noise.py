@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import mean, median, stdev
 from typing import Any
 
-from subjects import SUBJECTS, chosen, gpu_to_itself
+from subjects import SUBJECTS, chosen, gpu_to_itself, require_gpu
 
 GOAL_PERCENT = 0.5
 
@@ -38,6 +38,7 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=40)
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    require_gpu()
     if options.worker:
         with gpu_to_itself():
             return work(options)
@@ -46,7 +47,7 @@ def main() -> int:
     record = {"options": {k: str(v) for k, v in vars(options).items()}, "processes": processes}
     (options.out / "noise.json").write_text(json.dumps(record))
     print(table(processes), flush=True)
-    return 0 if processes else 1
+    return 0 if any(process["measured"] for process in processes) else 1
 
 
 def run_processes(options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -66,6 +66,14 @@ SUBJECTS: dict[str, tuple[Callable[[], Built], str]] = {
 }
 
 
+def require_gpu() -> None:
+    """End the script with the reason where there is no GPU to measure on."""
+    from kernelpin.machine import why_no_gpu
+
+    if why := why_no_gpu():
+        raise SystemExit(f"{Path(sys.argv[0]).name} measures on a GPU, and here is none: {why}")
+
+
 @contextmanager
 def gpu_to_itself() -> Iterator[None]:
     """Hold the lock under which one process at a time measures on the GPU."""

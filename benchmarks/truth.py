@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from subjects import SUBJECTS, chosen, gpu_to_itself
+from subjects import SUBJECTS, chosen, gpu_to_itself, require_gpu
 
 STEPS = 10
 
@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--calls", type=json.loads, default={}, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    require_gpu()
     if options.role:
         with gpu_to_itself():
             return work(options)
@@ -43,7 +44,7 @@ def main() -> int:
     rows = [{"name": n, **timed[n], **profiled.get(n, {})} for n in timed]
     (options.out / "truth.json").write_text(json.dumps(rows, indent=1))
     print(table(rows), flush=True)
-    return 0
+    return 0 if any("span_us" in row for row in rows) else 1
 
 
 def child(options: argparse.Namespace, role: str, calls: dict[str, int]) -> dict[str, Any]:
