@@ -71,3 +71,17 @@ def test_record_then_gate_then_a_slowdown_is_caught(example):
     summary = (example.path / "report" / "summary.md").read_text(encoding="utf-8")
     assert "1 slower, 1 other counts, 1 same on NVIDIA H200" in summary.splitlines()[0]
     assert "**new** <code>add</code>" in summary
+
+
+def test_what_torch_compile_logs_does_not_flood_a_failure(example):
+    example.write(
+        "tests/test_logging.py",
+        "import logging\n\n\ndef test_it():\n"
+        "    log = logging.getLogger('torch.__trace')\n"
+        "    log.setLevel(logging.DEBUG)  # as torch.compile sets it\n"
+        "    log.debug('')\n"
+        "    assert False\n",
+    )
+    result = example.pytester.runpytest("tests/test_logging.py")
+    result.assert_outcomes(failed=1)
+    assert "torch.__trace" not in text_of(result).replace("getLogger('torch.__trace')", "")
