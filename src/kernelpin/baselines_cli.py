@@ -105,19 +105,37 @@ def _list(args: argparse.Namespace) -> int:
         what = f"no baselines for {', '.join(unknown)}" if unknown else "no baselines"
         print(f"kernelpin: error: {store.folder}: {what}; there are: {known}", file=sys.stderr)
         return 2
+    listed: list[Entry] = []
     for slug in args.gpu or gpus:
         entries = store.entries(slug)
+        listed += entries.values()
         print(f"{slug}: {count(len(entries), 'baseline')}")
         rows: list[Sequence[str]] = [
             ("test", "metric", "median", "spread", "processes", "recorded", "with", "limit")
         ]
         rows += [(test_id, *_described(entry)) for test_id, entry in entries.items()]
+        if all(entry.limit is None for entry in entries.values()):
+            rows = [row[:-1] for row in rows]
         print(*(f"  {line}" for line in table(rows)), sep="\n")
+    timed = [e for e in listed if e.source == "measured" and e.metric.endswith("_us")]
+    if timed:
+        print(_limits(own=any(entry.limit is not None for entry in timed)))
     return 0
 
 
+def _limits(*, own: bool) -> str:
+    """The limits that hold for all times but those with their own, which a column would repeat."""
+    from kernelpin.verdict import STORED, STORED_SAME_CARD
+
+    here, elsewhere = (f"{100 * rule.limit:.3g} %" for rule in (STORED_SAME_CARD, STORED))
+    return (
+        f"a time may grow by {here} on a card that recorded it and by {elsewhere} on another, "
+        f"unless its test's marker{' or the column limit' if own else ''} says otherwise"
+    )
+
+
 def _described(entry: Entry) -> tuple[str, ...]:
-    limit = "" if entry.limit is None else f"{entry.limit:.3g}"
+    limit = "" if entry.limit is None else f"{100 * entry.limit:.3g} %"
     if entry.source == "published":
         band = f"±{entry.band:.0%}".replace("%", " %")
         return entry.metric, _figure(entry), band, "–", "published", entry.cite or "", limit

@@ -106,10 +106,11 @@ class TestList:
             0,
             """\
 nvidia-h200: 3 baselines
-  test                                           metric     median               spread  processes    recorded  with                limit
+  test                                           metric     median               spread  processes    recorded  with
   perf_tests/test_counts.py::test_counts         counts     counts (torch 2.11)       –          –  2026-11-30  torch 2.11.0+cu130
   perf_tests/test_timings.py::test_time[linear]  device_us  6.996 µs             0.24 %          8  2026-11-30  torch 2.11.0+cu130
   perf_tests/test_timings.py::test_time[mlp]     device_us  39.98 µs             0.24 %          8  2026-11-30  torch 2.11.0+cu130
+a time may grow by 3 % on a card that recorded it and by 5 % on another, unless its test's marker says otherwise
 """,  # noqa: E501
             "",
         )
@@ -121,6 +122,21 @@ nvidia-h200: 3 baselines
         (line,) = [line for line in out.splitlines() if "[geglu-mlp-gate]" in line]
         assert " 190.0 µs  ±20 % " in line
         assert line.endswith("published  Profiling in PyTorch, part 2 (Hugging Face blog, 2026)")
+
+    def test_shows_a_limit_that_a_file_sets_beside_those_that_hold_elsewhere(self, run):
+        path = Path("baselines/nvidia-h200/test_timings.json")
+        path.write_text(
+            path.read_text().replace('"median": 39.98', '"limit": 0.075,\n      "median": 39.98')
+        )
+        lines = run("list")[1].splitlines()
+        assert lines[1].endswith("  with                limit")
+        assert [line.split()[-2:] for line in lines[3:5]] == [
+            ["torch", "2.11.0+cu130"], ["7.5", "%"]]  # fmt: skip
+        assert lines[5].endswith("unless its test's marker or the column limit says otherwise")
+
+    def test_of_counts_alone_speaks_of_no_limit(self, run):
+        Path("baselines/nvidia-h200/test_timings.json").unlink()
+        assert len(run("list")[1].splitlines()) == 3
 
     def test_of_an_unknown_gpu_names_those_there_are(self, run):
         code, _, err = run("list", "nvidia-h100")
