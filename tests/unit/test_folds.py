@@ -28,7 +28,9 @@ NOTHING = ("no GEMM: nothing",)
 names = st.sampled_from(
     [
         "nvjet_sm90_tst_64x8_h_bz_TNT",
+        "nvjet_sm90_tst_64x16_h_bz_TNT",
         "void gemv2T_kernel_val<int, int, float>(float)",
+        "void gemv2T_kernel_val<int, int, __half>(__half)",
         "splitKreduce",
     ]
 )
@@ -292,6 +294,20 @@ def test_inductors_kernels_for_a_linear_are_no_gemm_by_their_own_names():
     for name in ("triton_poi_fused_addmm_0", "triton_red_fused_mm_0", "triton_per_fused_addmm_1"):
         (told,) = folds.products([kernel(decode_kernel_name(name).family, name=name)])
         assert told == f"no GEMM: {name}"
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "agrees"),
+    [
+        (("nvjet",), ("nvjet",), True),
+        (("nvjet",), ("nvjet", "nvjet"), False),
+        (("nvjet", "splitKreduce"), ("splitKreduce", "nvjet"), False),
+        (NOTHING, NOTHING, True),
+        (("nvjet",), NOTHING, False),
+    ],
+)
+def test_the_same_kernels_are_the_same_names_as_often_in_the_same_order(eager, compiled, agrees):
+    assert Pair(eager, compiled).agrees is agrees
 
 
 @given(sweeps)
