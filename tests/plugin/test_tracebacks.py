@@ -45,6 +45,8 @@ WRONG = {
     "expect(GPU).launches(1, 'gem')": "ValueError: no kernel family 'gem'",
     "expect(GPU).launches(1, 5)": "ValueError: no kernel family 5",
     "expect(GPU).under('')": "ValueError: name at least one op",
+    "expect(GPU).does_not_dispatch('aten::ad')": "ValueError: 'aten::ad' is no op",
+    "expect(GPU).does_not_call('aten::add')": "ValueError: 'aten::add' is no runtime call",
     "expect(GPU).copies_nothing('DtoX')": "ValueError: no kind of copy 'DtoX'",
     "expect(GPU).is_overhead_bound('much')": "ValueError: an idle share lies between 0 and 1",
     "expect(GPU).launches_the_same_kernels_as(5)": "TypeError: expect() takes a Trace",

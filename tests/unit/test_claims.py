@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import sys
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -835,6 +837,100 @@ def test_a_claim_about_one_op_needs_only_that_op_to_be_complete():
 def test_a_claim_that_says_nothing_is_refused(claim, error, words):
     with pytest.raises(error, match=words):
         claim(expect(small_trace(linear(kernel(GEMM)))))
+
+
+# -- names that no negative claim may hold of -----------------------------------------------------
+
+FEW = (op("aten::add", kernel(ADD)), op("aten::t"), call("cudaMalloc"), label("fwd"))
+NO_NAME = {
+    "add": "in this trace it is 'aten::add'",
+    "torch.add": "in this trace it is 'aten::add'",
+    "aten::Add": "in this trace it is 'aten::add'",
+    " aten::mul": "it has blanks at its ends",
+    "aten:mul": "ATen's are recorded like 'aten::add', without their overload",
+    "ATen::mul": "ATen's are recorded like 'aten::add', without their overload",
+    "aten::mul.Tensor": "ATen's are recorded like 'aten::add', without their overload",
+    "cudaMalloc": r"in this trace it is a runtime call, so claim .does_not_call\(…\)",
+    "cuda*": r"in this trace it is a runtime call, so claim .does_not_call\(…\)",
+}
+NO_CALL = {
+    "aten::item": r"that is how ops are named, so claim .does_not_dispatch\(…\)",
+    "cudaFree()": "recorded like 'cudaMalloc', without blanks and brackets",
+    "cudaFree ": "recorded like 'cudaMalloc', without blanks and brackets",
+    "cudamalloc": "in this trace it is 'cudaMalloc'",
+}
+
+
+@pytest.fixture
+def no_torch(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    yield
+    assert "torch" not in sys.modules
+
+
+@pytest.mark.parametrize("name", NO_NAME)
+def test_what_cannot_be_an_ops_name_is_not_said_to_be_missing(no_torch, name):
+    with pytest.raises(ValueError, match=f"^'{re.escape(name)}' is no op, .*{NO_NAME[name]}$"):
+        expect(small_trace(*FEW)).does_not_dispatch("aten::mm", name)
+
+
+@pytest.mark.parametrize("name", NO_CALL)
+def test_what_cannot_be_a_runtime_calls_name_is_not_said_to_be_missing(name):
+    with pytest.raises(ValueError, match=f"^'{re.escape(name)}' is no runtime .*{NO_CALL[name]}$"):
+        expect(small_trace(*FEW)).does_not_call(name)
+
+
+def test_an_aten_op_that_torch_does_not_have_is_not_said_to_be_missing():
+    torch = pytest.importorskip("torch")
+    told = (
+        rf"^'aten::ad' is no op, and so is never dispatched: torch {re.escape(torch.__version__)} "
+        r"has none of that name \(near: .*aten::add.*\); where another torch has one, claim it of "
+        r"'\*::ad'$"
+    )
+    claims = expect(small_trace(*FEW))
+    with pytest.raises(ValueError, match=told):
+        claims.does_not_dispatch("aten::ad")
+    with pytest.raises(ValueError, match=r"^'aten::contigous\*' is no op"):
+        claims.does_not_dispatch("aten::contigous*")
+    claims.does_not_dispatch("*::ad", "aten::contiguous", "aten::contig*", "aten::_cudnn_rnn")
+
+
+def test_a_name_that_torch_no_longer_has_is_right_where_the_trace_has_it():
+    pytest.importorskip("torch")
+    trace = small_trace(step(op("aten::_gone", kernel(ADD))), step(op("aten::t", kernel(ADD))))
+    claims = expect(trace.steps[1])
+    claims.does_not_dispatch("aten::_gone", "aten::_go*")
+    assert said(lambda: expect(trace).does_not_dispatch("aten::_gone")).startswith(
+        "expected no aten::_gone in a step, found 1 call of aten::_gone in ProfilerStep#2"
+    )
+
+
+def test_without_torch_and_with_a_stand_in_for_it_nothing_is_known_of_its_ops(
+    no_torch, monkeypatch
+):
+    claims = expect(small_trace(*FEW))
+    claims.does_not_dispatch("aten::ad")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "torch", SimpleNamespace(__version__="0"))
+        claims.does_not_dispatch("aten::ad")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["MulBackward0", "autograd::engine::evaluate_function: MulBackward0", "detach", "mylib::add",
+     "Torch-Compiled Region: 0/0", "Optimizer.step#SGD.step", "triton_poi_fused_add_0", "bwd",
+     "model.layers.add", "Add", "aten::add_", "aten::*_backward"],
+)  # fmt: skip
+def test_names_that_ops_have_been_seen_with_are_right_where_they_are_missing(name):
+    expect(small_trace(*FEW)).does_not_dispatch(name)
+
+
+def test_every_aten_op_that_was_recorded_is_one_that_torch_tells():
+    torch = pytest.importorskip("torch")
+    traces = [load_trace(path) for path in sorted((DATA / "h200").glob("*"))]
+    names = {found.name for trace in traces for found in trace.ops() if "aten::" in found.name}
+    assert {"aten::addmm", "aten::_foreach_copy_", "aten::_unsafe_view"} <= names
+    assert [n for n in names if not hasattr(torch.ops.aten, n.removeprefix("aten::"))] == []
 
 
 # -- the failure itself ---------------------------------------------------------------------------

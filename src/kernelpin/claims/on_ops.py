@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Self
 
-from kernelpin.claims import checks
+from kernelpin.claims import checks, spelling
 from kernelpin.claims.base import ClaimsBase
 from kernelpin.claims.subject import (
     Failure,
@@ -53,11 +53,15 @@ class OpClaims(ClaimsBase):
     def does_not_dispatch(self, *names: str, because: str | None = None) -> Self:
         """None of the ops is called at any depth below.
 
+        ValueError for a name that no op can have: an `aten::` one that torch, where it is loaded,
+        has not, or one that the trace spells otherwise.
+
         >>> expect(trace).does_not_dispatch("aten::add", because="the bias is folded")
         """
         __tracebackhide__ = True
         wanted = checks.checked_names(names, "op")
         self._subject.require_ops()
+        spelling.check_ops(wanted, self._subject.trace)
 
         def check(scope: Scope) -> Failure | None:
             ops = scope.ops()
@@ -90,11 +94,14 @@ class OpClaims(ClaimsBase):
     def does_not_call(self, name: str, *, because: str | None = None) -> Self:
         """The runtime or driver function is not called.
 
+        Mind its spelling: which functions there are, no trace tells.
+
         >>> expect(trace).does_not_call("cudaMalloc", because="the allocator is warm")
         """
         __tracebackhide__ = True
         (name,) = checks.checked_names((name,), "runtime call")
         self._subject.require_calls()
+        spelling.check_call(name, self._subject.trace)
 
         def check(scope: Scope) -> Failure | None:
             found = matching(scope.calls(), name)
