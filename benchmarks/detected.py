@@ -144,8 +144,8 @@ def _test_of(lane: list[Found], name: str) -> Test | None:
     baseline = [figure["us"] for figure in unchanged if not figure["reason"]]
     if len(baseline) < 2:
         return None
-    rivals = [_rival(process["rival"], name) for process in of("now") if "rival" in process]
-    earlier = [_rival(process.get("rival", {}), name) for process in of("baseline")]
+    rivals = [_rival(process, name) for process in of("now") if "rival" in process]
+    earlier = [_rival(process, name) for process in of("baseline")]
     return Test(
         name=name,
         baseline=baseline,
@@ -156,9 +156,15 @@ def _test_of(lane: list[Found], name: str) -> Test | None:
     )
 
 
-def _rival(found: dict[str, dict[str, float]], name: str) -> dict[str, dict[str, float]]:
-    parts = {key.rpartition("|"): figure for key, figure in found.items()}
-    return {size: figure for (workload, _, size), figure in parts.items() if workload == name}
+def _rival(process: Found, name: str) -> dict[str, dict[str, float]]:
+    """What the rival says of a call: it was given a replay of as many as our own sample holds."""
+    told: dict[str, dict[str, float]] = {}
+    for key, figure in process.get("rival", {}).items():
+        workload, _, size = key.rpartition("|")
+        if workload == name:
+            calls = process["figures"][name][size]["calls"]
+            told[size] = {**figure, "median": figure["median"] / calls}
+    return told
 
 
 def results_of(tests: Sequence[Test], sizes: Sequence[str]) -> list[Found]:

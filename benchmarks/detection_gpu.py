@@ -212,7 +212,7 @@ def measure(options: argparse.Namespace) -> int:
         (options.out / f"lane-{lane}.jsonl").unlink(missing_ok=True)
         command = [sys.executable, __file__, "--out", str(options.out), "--lane", str(lane)]
         command += ["--split", str(split), "--baseline", str(options.baseline)]
-        command += ["--most", str(options.most)]
+        command += ["--most", str(options.most), "--sizes", *map(str, options.sizes)]
         command += ["--deadline", str(began + options.seconds - 5)]
         command += ["--dry"] * options.dry + ["--trouble"] * options.trouble
         lanes.append(subprocess.Popen(command, env=os.environ | {"CUDA_VISIBLE_DEVICES": card}))
@@ -247,6 +247,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("detection"))
     parser.add_argument("--baseline", type=int, default=8, help="processes of the baseline")
     parser.add_argument("--most", type=int, default=1000, help="processes after those")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[0, 1, 2, 5, 10], help="slowdowns in percent"
+    )
     parser.add_argument("--lanes", type=int, default=8, help="GPUs at most")
     parser.add_argument("--split", type=int, default=0, help="lanes that share the workloads")
     parser.add_argument("--trouble", action="store_true", help="cold, hot, beside a stranger")
@@ -265,7 +268,7 @@ def main(argv: list[str] | None = None) -> int:
     own = list(WORKLOADS)[options.lane % options.split :: options.split]
     out = options.out / f"lane-{options.lane}.jsonl"
     lane = Lane(options.lane, out, options.deadline, own, options.baseline, options.most)
-    return replace(lane, dry=options.dry).run(options.trouble)
+    return replace(lane, sizes=tuple(options.sizes), dry=options.dry).run(options.trouble)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Host time, judged only as ratios of interleaved runs in one process.
 
 "Compile reduces CPU time" is true of ATen dispatch and not of the call: a compiled call pays a
-fixed tax (cache lookup, guards, prologue) and a smaller slope a block, so it wins from some depth
-on. Measured on an H200 (one block of 256/512, 64 rows): compiled 185 µs against 75 µs eager; at 16
-blocks 984 against 1614 µs.
+fixed tax (cache lookup, guards, prologue). Its slope a block is another host's matter: on one with
+an H200, 16 blocks (256/512, 64 rows) took 984 µs compiled against 1614 µs eager, on another as long
+either way (ratio 1.017). With mode="reduce-overhead" it hardly rises.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ def stack(blocks: int):
     return model, torch.randn(64, 256, device="cuda", dtype=torch.bfloat16)
 
 
+@pytest.mark.parametrize("blocks", [1, 4, 16])
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
-def test_compile_pays_off_in_a_deep_stack(stopwatch, mode):
+def test_compiled_over_eager_in_a_stack(stopwatch, mode, blocks):
+    """Reported; only that CUDA graphs pay off at 16 blocks held on every host it ran on."""
     import torch
 
-    model, x = stack(16)
+    model, x = stack(blocks)
     compiled = torch.compile(model, mode=mode)
-    stopwatch.ratio(compiled, model, x, below=1)
+    pays_off = mode == "reduce-overhead" and blocks == 16
+    stopwatch.ratio(compiled, model, x, below=1 if pays_off else None)
 
 
 def test_compile_costs_host_time_for_one_linear(stopwatch):

@@ -45,19 +45,27 @@ def test_slower_in_fresh_processes_fails(timed, ci):
     )
 
 
+ADD = KernelEntry(name="add", count=1, median_us=0.9)
+GEMM = KernelEntry(name="gemm", count=1, median_us=1.9)
+
+
 @pytest.mark.parametrize(
-    ("recorded_on", "now", "outcome"),
+    ("recorded_on", "kernels", "was", "now", "outcome"),
     [
-        ("GPU-0", 1.513, "failed"),  # on the very card that recorded: +16 % is the code's
-        ("GPU-1", 1.513, "passed"),  # as two H200 cards differ, each steady within itself
-        ("GPU-1", 1.70, "failed"),
+        ("GPU-0", (ADD,), 1.305, 1.513, "failed"),  # on the very card that recorded: the code's
+        ("GPU-1", (ADD,), 1.305, 1.513, "passed"),  # as two H200 cards differ
+        ("GPU-1", (ADD,), 1.305, 1.70, "failed"),
+        ("GPU-1", (GEMM, ADD), 2.939, 3.372, "passed"),  # two kernels, twice the difference
+        ("GPU-1", (GEMM, ADD), 2.939, 3.70, "failed"),
     ],
 )
-def test_a_fifth_of_a_microsecond_is_no_slowdown_on_another_card(
-    project, recorded_on, now, outcome
+def test_a_fifth_of_a_microsecond_a_kernel_is_no_slowdown_on_another_card(
+    project, recorded_on, kernels, was, now, outcome
 ):
     project.timing_tests("test_gelu")
-    project.baseline("test_gelu", figures(1.305, spread=0.001), recorded_on=recorded_on)
+    project.baseline(
+        "test_gelu", figures(was, spread=0.001), recorded_on=recorded_on, kernels=kernels
+    )
     project.measured("test_gelu", *figures(now, 5, spread=0.001, seed=1))
     project.run(ci=True).assert_outcomes(**{outcome: 1})
 

@@ -101,6 +101,18 @@ def test_the_rival_is_judged_by_its_own_rule(processes):
     assert counts(data, "pytest-benchmark", "5") == {"same": 1}
 
 
+def test_a_rivals_figure_is_of_one_call_whatever_a_replay_holds(processes):
+    """A slower call fills its sample with fewer calls: the replay lasts as long as before."""
+    told = [dict(process) for process in processes]
+    name = next(iter(told[8]["figures"]))
+    told[7]["rival"] = {f"{name}|0": {"median": 100.0, "seconds": 1.0}}  # 10 calls
+    figures = dict(told[8]["figures"])
+    figures[name] = {size: figure | {"calls": 8} for size, figure in figures[name].items()}
+    told[8] |= {"figures": figures, "rival": {f"{name}|10": {"median": 100.0, "seconds": 1.0}}}
+    rows = [r for r in report(told)[1]["results"] if r["method"] == "pytest-benchmark"]
+    assert [row["counts"] for row in rows if row["size"] == "10"] == [{"slower": 1}]
+
+
 def test_pytest_benchmark_itself_measures_the_rival():
     code = (
         "import json, time; from benchmarks.detecting import rival;"

@@ -224,6 +224,8 @@ class Evidence:
                 decided=final,
             )
         least = MIN_DIFFERENCE_US if found.same_card else MIN_DIFFERENCE_OTHER_CARD_US
+        if not found.same_card:  # each kernel of a call is launched after the one before
+            least *= max(1, round(sum(kernel.count for kernel in found.entry.kernels)))
         verdict = judge(found.processes, figures, rule, min_difference=least, final=final)
         capped = sum(samples.power_capped for samples in self.usable) > len(self.usable) / 2
         if verdict.outcome is Outcome.SLOWER and capped and not found.entry.power_capped:
@@ -254,7 +256,8 @@ class Evidence:
         outcome = Outcome.SAME if holds else verdict.outcome
         reason = f"{now:.3f} ×, to be {word} {bound:g}"
         if outcome is Outcome.UNCLEAR:
-            reason += f": {len(figures)} processes do not decide"
+            many = f"{len(figures)} processes do not decide"
+            reason += f": {many if len(figures) > 1 else 'one process decides nothing'}"
         return dataclasses.replace(
             verdict, outcome=outcome, reason=reason, now=now, baseline=None, now_interval=None
         )

@@ -16,7 +16,7 @@ from kernelpin.session.compared import Base, Bases
 from kernelpin.session.evidence import Evidence
 from kernelpin.session.judgement import Judgement, judgement_of
 from kernelpin.session.pairing import compare
-from kernelpin.verdict import Outcome, too_many_unclear
+from kernelpin.verdict import LOOKS, Outcome, too_many_unclear
 from kernelpin.workers import Budget, Source
 
 
@@ -59,7 +59,7 @@ class Session:
         # One process tells what is to be recorded: counts need no second, and ratios none at all.
         recording = self.settings.update == "all"
         processes = 1 if recording else self.settings.processes
-        self._measure(tests.values(), processes, "measuring", kernels=False)
+        self._measure(tests.values(), processes, "measuring", kernels=False, likely=1)
         for test in tests.values():
             if not test.was_measured and self.budget.left > 0:
                 test.error = "no measuring process said anything of this test"
@@ -74,18 +74,24 @@ class Session:
     # -- rounds --------------------------------------------------------------------------------
 
     def _measure(
-        self, tests: Iterable[Evidence], processes: int, what: str, *, kernels: bool = True
+        self,
+        tests: Iterable[Evidence],
+        processes: int,
+        what: str,
+        *,
+        kernels: bool = True,
+        likely: int = 0,
     ) -> None:
         """Measure each test in that many processes, and judge it by what is there then.
 
         With `kernels`, the last of them lists the kernels that are not known yet, so that it can
-        be told what changed.
+        be told what changed. `likely`: how many processes may well be asked for after these.
         """
         wanted = list(tests)
         by_id = {test.case.nodeid: test for test in wanted}
-        if processes > 1 and not all(test.case.cpu for test in wanted):
+        if not all(test.case.cpu for test in wanted):
             # Not beside what runs on the CPU, which they would slow.
-            self.source.prepare(list(by_id), processes)
+            self.source.prepare(list(by_id), processes + likely)
         for number in range(1, processes + 1):
             if self.budget.left <= 0:
                 break
@@ -121,7 +127,7 @@ class Session:
                 return
             before = sum(len(test.results) for test in suspects)
             fewest = min(test.wants_to_decide() for test in suspects)
-            self._measure(suspects, fewest, "measuring again")
+            self._measure(suspects, fewest, "measuring again", likely=LOOKS[1] - LOOKS[0])
             if sum(len(test.results) for test in suspects) == before:
                 return  # a process that yields nothing will yield nothing again
 

@@ -22,8 +22,8 @@ from kernelpin.verdict.outcome import PAIRED, Outcome, Rule, Verdict
 
 MIN_SCREEN_BASELINE = 8
 MIN_DIFFERENCE_US = 0.05
-# H200 cards, each steady within itself, differ by up to 0.21 µs in kernels of 1.3 to 3 µs
-# (docs/measured.md): the card's own, and no property of the code.
+# A kernel: what lies between two of them in a graph differs by 0.2 µs from one H200 to another
+# (docs/measured.md), and is no property of the code.
 MIN_DIFFERENCE_OTHER_CARD_US = 0.25
 
 
