@@ -8,6 +8,7 @@ import pytest
 import scipy.special  # noqa: F401 - numpy cannot be imported again after pytester's clean-up
 from small_project import Project
 
+import kernelpin.claims  # `kernelpin.expect` stays, and so must what it is made of
 import kernelpin.session  # noqa: F401
 
 if find_spec("torch"):

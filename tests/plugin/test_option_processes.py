@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from small_project import figures, text_of
 
@@ -84,3 +86,48 @@ def test_in_place_a_stopwatch_that_a_fixture_asks_for_is_judged(project):
         """.replace("\n        ", "\n"),
     )
     assert "1 check on the CPU" in text_of(project.run("--kernelpin-processes=0"))
+
+
+LIVE = """
+import pytest
+
+@pytest.fixture
+def model(): raise AssertionError("Torch not compiled with CUDA enabled")
+
+@pytest.mark.gpu
+def test_marked(model, stopwatch): stopwatch(model)
+
+def test_times(model, stopwatch): stopwatch(model)
+
+@pytest.mark.cpu
+def test_on_the_cpu(stopwatch): stopwatch.ratio(print, print)
+"""
+
+
+def test_in_place_without_a_gpu_its_tests_skip_before_their_fixtures_look_for_one(
+    project, monkeypatch
+):
+    monkeypatch.setattr("kernelpin.machine.why_no_gpu", lambda: "no NVIDIA driver found")
+    project.write("test_speed.py", LIVE)
+    result = project.pytester.runpytest("--kernelpin-processes=0", "-rs")
+    result.assert_outcomes(passed=1, skipped=2)
+    text = text_of(result)
+    assert "test_speed.py:7: no GPU: no NVIDIA driver found" in text
+    assert "test_speed.py:10: no GPU: no NVIDIA driver found" in text
+    assert "1 check on the CPU; 2 skipped" in text
+
+
+@pytest.mark.parametrize("ci", [False, True])
+@pytest.mark.parametrize("bound", ["below=0.001", "above=1e6"])
+def test_in_place_a_missed_bound_is_unclear_as_one_process_decides_nothing(project, ci, bound):
+    project.write(
+        "test_speed.py",
+        "import pytest\n\n@pytest.mark.cpu\ndef test_it(stopwatch):\n"
+        f"    stopwatch.ratio(lambda: sum(range(9000)), lambda: sum(range(9)), {bound})\n",
+    )
+    result = project.run("--kernelpin-processes=0", ci=ci)
+    result.assert_outcomes(passed=not ci, failed=ci)
+    word, _, figure = bound.partition("=")
+    allowed = re.escape(f"{word} {float(figure):g}")
+    said = rf"unclear: .*\d\.\d\d\d ×, to be {allowed}: one process decides nothing"
+    assert re.search(said, text_of(result))

@@ -154,6 +154,23 @@ def test_the_headline_names_each_gpu_the_cpu_and_what_was_skipped():
     )
 
 
+def test_what_came_to_nothing_is_told_by_itself_as_nobody_knows_where_it_ran():
+    report = Report(
+        rows=(
+            Row("errs", "error", failed=True),
+            Row("errs on what was recorded", "error", failed=True, source="recorded"),
+            Row("never measured", "unclear"),
+            Row("errs on a GPU", "error", failed=True, gpu="NVIDIA H200"),
+            Row("a ratio", "unclear", metric="host_ratio", now=1.2),
+            recorded(1, "error"),
+        )
+    )
+    assert headline(report) == (
+        "1 error on NVIDIA H200; 1 check on the CPU (1 unclear); "
+        "1 check on recorded traces (1 error); 2 error, 1 unclear"
+    )
+
+
 def test_every_outcome_of_a_verdict_is_known_here():
     assert {outcome.replace("_", " ") for outcome in Outcome} <= set(OUTCOMES)
 
@@ -314,11 +331,22 @@ def test_a_kernel_that_runs_more_often_is_told_once():
     )
 
 
-def test_a_failed_claim_says_what_it_found_and_where_once():
-    row = Row("t", "other kernels", failed=True, source="recorded", gpu="G", reason="expected 1")
+@pytest.mark.parametrize("outcome", ["other kernels", "other ops"])
+def test_a_failed_claim_says_what_it_found_and_where_once(outcome):
+    row = Row("t", outcome, failed=True, source="recorded", gpu="G", reason="expected 1")
     cells = table_rows(write_summary(Report(rows=(row,))))[0]
     assert cells[5].strip() == "expected 1"
-    assert cells[6].strip() == "<strong>other kernels</strong><br>on a recorded trace of G"
+    assert cells[6].strip() == f"<strong>{outcome}</strong><br>on a recorded trace of G"
+
+
+def test_a_claim_is_changed_in_the_test_and_not_accepted():
+    def advice(*outcomes):
+        rows = tuple(Row(outcome, outcome, failed=True) for outcome in outcomes)
+        return re.findall(r"\*\*(Other \w+) on purpose", write_summary(Report(rows=rows)))
+
+    assert advice("other ops") == ["Other ops"]
+    assert advice("other ops", "other kernels") == ["Other kernels"]
+    assert not advice("slower", "error")
 
 
 def test_two_kernels_of_one_short_name_are_told_in_full():

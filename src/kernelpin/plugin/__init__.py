@@ -7,17 +7,18 @@ none pays for a handful of small modules and is left as it is.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kernelpin.plugin.benchmark import MachineInfo
+from kernelpin.plugin.ending import ENDING, Ending, last_word, watch_the_end
 from kernelpin.plugin.gate import Gate
 from kernelpin.plugin.header import header
-from kernelpin.plugin.refusals import Refusals
-from kernelpin.plugin.settings import BUDGET_S, check, folder_named
+from kernelpin.plugin.refusals import Refusals, refuse_parts
+from kernelpin.plugin.settings import BUDGET_S, check, folder_named, is_xdist_worker
 from kernelpin.plugin.timings import CASE, Timings
 from kernelpin.plugin.traces import BASETEMP, CAPTURED, TraceCapture, Traces, kind_of
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 UPDATES = ("none", "new", "failed", "all")
 _WATCHES: pytest.StashKey[Callable[[pytest.Item], Watch]] = pytest.StashKey()
+_GATE: pytest.StashKey[Gate] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -102,6 +104,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kernelpin-add", action="store_true", help=argparse.SUPPRESS)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> Iterator[None]:
+    if is_xdist_worker(config) or config.getoption("--kernelpin-worker") is not None:
+        return (yield)
+    watch_the_end(config)
+    status: Any = yield
+    gate = config.stash.get(_GATE, None)
+    if gate is None and config.stash[ENDING].exit is not None:
+        # A pytest_configure ended the session before ours was asked.
+        gate = Gate(config, Timings(config), config.stash[ENDING])
+    return status if gate is None else last_word(gate, status)  # type: ignore[return-value]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     for marker in (
         "kernelpin(limit=0.03, because=..., flops=..., bytes=..., dtype=...): how much slower this "
@@ -110,6 +125,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "cpu: runs on the live CPU; its stopwatch needs no GPU",
     ):
         config.addinivalue_line("markers", marker)
+    refuse_parts(config)
     order: Path | None = config.getoption("--kernelpin-worker")
     if order is not None:
         from kernelpin.workers.bench import Bench
@@ -120,11 +136,13 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     check(config)
     timings = Timings(config)
+    gate = Gate(config, timings, config.stash.setdefault(ENDING, Ending()))
+    config.stash[_GATE] = gate
     for plugin, name in (
         (timings, "kernelpin-timings"),
         (Refusals(config), "kernelpin-refusals"),
         (Traces(config), "kernelpin-traces"),
-        (Gate(config, timings), "kernelpin-gate"),
+        (gate, "kernelpin-gate"),
         (MachineInfo(), "kernelpin-machine-info"),
     ):
         config.pluginmanager.register(plugin, name)

@@ -17,12 +17,21 @@ from kernelpin.plugin.settings import (
     is_xdist_worker,
     report_folder,
 )
-from kernelpin.plugin.silence import Tally, never_ran, nothing_checked, swallowed, without_gpu
+from kernelpin.plugin.silence import (
+    Tally,
+    cut_off,
+    never_ran,
+    nothing_checked,
+    swallowed,
+    unregistered,
+    without_gpu,
+)
 from kernelpin.plugin.stale import stale, was_filtered
 from kernelpin.plugin.timings import SHARED, Timings, shared_folder
 from kernelpin.plugin.traces import kind_of
 
 if TYPE_CHECKING:
+    from kernelpin.plugin.ending import Ending
     from kernelpin.report import Report
     from kernelpin.session import Judged
 
@@ -34,9 +43,10 @@ _FILTERED = "kernelpin_filtered"
 class Gate:
     """Counts what ran, writes the report, and fails a session that checked less than it says."""
 
-    def __init__(self, config: pytest.Config, timings: Timings) -> None:
+    def __init__(self, config: pytest.Config, timings: Timings, ending: Ending) -> None:
         self.config = config
         self.timings = timings
+        self.ending = ending
         self.tally = Tally()
         self.rows: dict[str, dict[str, Any]] = {}
         self.collected: list[str] = []
@@ -49,6 +59,9 @@ class Gate:
         self.recorded = 0
         self.report: Report | None = None
         self.annotations: list[str] = []
+        self._collects = False  # a run was asked for, not `--fixtures` or the like
+        self._has_all = False  # and collected to its end
+        self._looked = False  # for what must not pass in silence
         self._shared: Path | None = None
 
     # -- counting ----------------------------------------------------------------------------------
@@ -56,6 +69,8 @@ class Gate:
     def pytest_runtest_logreport(self, report: Any) -> None:
         self.tally.add(report)
         told = getattr(report, "kernelpin", None)
+        if report.outcome == "rerun":
+            return  # what it comes to is yet to be seen
         if told is not None and told["row"] is not None:
             self.rows[report.nodeid] = told["row"]
             self.hidden.discard(report.nodeid)
@@ -63,6 +78,13 @@ class Gate:
             if told["row"]["failed"] and report.outcome in ("passed", "skipped"):
                 known = hasattr(report, "wasxfail")
                 (self.expected if known else self.hidden).add(report.nodeid)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection(self) -> Iterator[None]:
+        self._collects = True
+        result = yield
+        self._has_all = True
+        return result
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -125,7 +147,7 @@ class Gate:
             pytest.ExitCode.TESTS_FAILED,
             pytest.ExitCode.NO_TESTS_COLLECTED,
         )
-        if self.config.option.collectonly or exitstatus == pytest.ExitCode.USAGE_ERROR:
+        if not self._is_run or exitstatus == pytest.ExitCode.USAGE_ERROR:
             return
         if finished:
             self._look_for_silence(judged, exitstatus)
@@ -133,6 +155,40 @@ class Gate:
             self._write(judged)
         if self.problems and finished:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @property
+    def _is_run(self) -> bool:
+        if self.config.option.collectonly:
+            return False
+        return self._collects or self.ending.exit is not None
+
+    def unheeded(self) -> str | None:
+        """Why a session that ended green is not, where its end was kept from us or overruled."""
+        if failed := self._failed():
+            return swallowed(failed)
+        if self._looked:
+            return next(iter(self.problems), None)
+        ci, selected = ci_variable() is not None, self.selected or {}
+        gone = unregistered(selected, self.config) if ci else None
+        if gone is None and not self._is_run:
+            return None
+        early = self._cut_short() or gone
+        if early is not None:
+            self.problems.append(early)
+            self._write(None)
+            for annotation in self.annotations:
+                print(annotation)
+        return early
+
+    def _cut_short(self) -> str | None:
+        """What is wrong with a session that ended green before its tests had run."""
+        ci, message = ci_variable() is not None, self.ending.exit
+        selected = self.selected or {}
+        early = never_ran(self.tally, selected, message, self.config) if ci else None
+        asked = ci or self.config.getoption("--kernelpin-require-gpu")
+        if early is not None or message is None or self._has_all or not asked:
+            return early
+        return cut_off(message, selected, self.config)
 
     def _failed(self) -> list[str]:
         """The tests that were judged failed, and not expected to."""
@@ -153,20 +209,21 @@ class Gate:
 
     def _look_for_silence(self, judged: Judged | None, exitstatus: int) -> None:
         """Find what would leave a gate green that checked nothing."""
+        self._looked = True
         ci = ci_variable() is not None
-        silent = None
-        if self.config.getoption("--kernelpin-require-gpu"):
+        green = exitstatus == pytest.ExitCode.OK
+        silent = self._cut_short() if green else None
+        if silent is None and self.config.getoption("--kernelpin-require-gpu"):
             silent = without_gpu(self.tally, self.config)
         if silent is None and ci:
             silent = nothing_checked(self.tally, self.config)
         self.problems += [silent] if silent is not None else []
-        green = exitstatus == pytest.ExitCode.OK
         failed = self._failed()
         hidden = failed if green else sorted(self.hidden)
         self.problems += [swallowed(hidden)] if hidden else []
         self._look_for_stale(judged, ci=ci)
-        early = never_ran(self.tally, self.selected or {}, self.config)
-        self.problems += [early] if ci and green and early is not None else []
+        gone = unregistered(self.selected or {}, self.config)
+        self.problems += [gone] if ci and gone is not None else []
         if judged is not None:
             self.warnings += judged.warnings
             self.problems += [judged.unclear] if judged.unclear is not None else []
@@ -183,7 +240,8 @@ class Gate:
         """The GPU this session ran on."""
         if judged is not None and judged.slug is not None:
             return judged.slug
-        names = [row["gpu"] for row in self.rows.values() if row["gpu"] is not None]
+        live = [row for row in self.rows.values() if row["source"] == "live"]
+        names = [row["gpu"] for row in live if row["gpu"] is not None]
         if not names:
             return None
         from kernelpin.trace import slugify

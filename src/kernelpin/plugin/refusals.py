@@ -1,4 +1,4 @@
-"""What is refused about the timing tests of a session, before any is measured.
+"""What is refused about a session and its timing tests, before any is measured.
 
 Under pytest-xdist only the workers collect, and a usage error there would end as an internal one:
 they hand it on, and the process that distributes raises it.
@@ -16,6 +16,16 @@ from kernelpin.plugin.timings import case_of, measures
 _REFUSED = "kernelpin_refused"
 # Of pytest-rerunfailures, pytest-retry and flaky.
 _RERUNS = ("reruns", "force_reruns", "retries", "force_flaky")
+# The plugins that kernelpin registers, in the session and in its measuring processes.
+PARTS = (
+    "kernelpin-ending",
+    "kernelpin-timings",
+    "kernelpin-refusals",
+    "kernelpin-traces",
+    "kernelpin-gate",
+    "kernelpin-machine-info",
+)
+BENCH = "kernelpin-bench"
 
 
 class Refusals:
@@ -44,6 +54,16 @@ class Refusals:
         refused = getattr(node, "workeroutput", {}).get(_REFUSED)
         if refused is not None:
             raise pytest.UsageError(refused)
+
+
+def refuse_parts(config: pytest.Config) -> None:
+    """UsageError where a part of kernelpin is blocked: the others would not notice what it does."""
+    for name in (*PARTS, BENCH):
+        if config.pluginmanager.is_blocked(name):
+            raise pytest.UsageError(
+                f"-p no:{name}: found a part of kernelpin blocked, and failures would pass "
+                "unnoticed; allowed is all of it, or none of it: -p no:kernelpin"
+            )
 
 
 def refuse_reruns(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -10,18 +10,21 @@ import pytest
 from _pytest.mark.expression import Expression
 
 from kernelpin.plugin.benchmark import gpu_of
+from kernelpin.plugin.refusals import PARTS
+from kernelpin.plugin.settings import baselines_folder, report_folder
 
 
 @dataclass(slots=True)
 class Tally:
     """What ran: ours by kind (`stopwatch`, `trace`, `gpu`), which of them need a GPU, the rest.
 
-    `skips` counts the reasons.
+    `skips` counts the reasons; `skipped` holds whose they are.
     """
 
     kinds: dict[str, str] = field(default_factory=dict)
     on_gpu: set[str] = field(default_factory=set)
     ran: set[str] = field(default_factory=set)
+    skipped: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
     skips: Counter[str] = field(default_factory=Counter)
 
@@ -32,9 +35,11 @@ class Tally:
             self.others.add(report.nodeid)
             return
         self.kinds[report.nodeid] = told["kind"]
-        if told["gpu"] or (told["row"] is not None and told["row"]["gpu"] is not None):
+        row = told["row"]
+        if told["gpu"] or (row is not None and row["source"] == "live" and row["gpu"] is not None):
             self.on_gpu.add(report.nodeid)
         if report.skipped:
+            self.skipped.add(report.nodeid)
             self.skips[_reason(report)] += 1
         elif report.when == "call" or report.failed:
             self.ran.add(report.nodeid)
@@ -138,20 +143,65 @@ def nothing_checked(tally: Tally, config: pytest.Config) -> str | None:
     return None
 
 
-def never_ran(tally: Tally, selected: dict[str, str], config: pytest.Config) -> str | None:
+def never_ran(
+    tally: Tally, selected: dict[str, str], message: str | None, config: pytest.Config
+) -> str | None:
     """Why a CI run that calls itself green did not come to all that it selected, or None.
 
-    `selected`: the kinds of our tests by id, as they were after deselection.
+    `selected`: the kinds of our tests by id, as they were after deselection; `message`: what
+    `pytest.exit` was told, if it was called.
     """
     asked = asks_for_gpu(config.getoption("markexpr", "") or "")
     if not asked and all(kind == "gpu" for kind in selected.values()):
         return None
-    missing = sorted(selected.keys() - tally.kinds.keys() - tally.others)
+    # One that was set up, and no more, did not run.
+    missing = sorted(selected.keys() - tally.ran - tally.skipped - tally.others)
     if not missing:
         return None
+    how = "the session ended" if message is None else f"pytest.exit({message!r}) ended the session"
     return (
         f"{len(missing)} of {len(selected)} kernelpin tests never ran, the first of them "
-        f"{missing[0]}: the session ended before its end, with exit status 0"
+        f"{missing[0]}: {how} before its end, with exit status 0"
+    )
+
+
+def is_ours(selected: dict[str, str], config: pytest.Config) -> bool:
+    """Whether the session is about our tests, as far as what was collected and asked for says."""
+    if any(kind != "gpu" for kind in selected.values()):
+        return True
+    if asks_for_gpu(config.getoption("markexpr", "") or ""):
+        return True
+    if config.getoption("--kernelpin-require-gpu") or report_folder(config) is not None:
+        return True
+    if not baselines_folder(config).is_dir():
+        return False
+    from kernelpin.baselines import Store
+
+    return bool(Store(baselines_folder(config)).gpus())
+
+
+def cut_off(message: str, selected: dict[str, str], config: pytest.Config) -> str | None:
+    """Why a session that ended green before all its tests were collected fails, or None.
+
+    `message`: what `pytest.exit` was told; `selected`: as for `never_ran`, as far as it got.
+    """
+    if not is_ours(selected, config):
+        return None
+    return (
+        f"found pytest.exit({message!r}) with exit status 0 before the tests were collected, so "
+        "that no kernelpin test ran; allowed is another status: leave returncode out, or skip the "
+        "tests"
+    )
+
+
+def unregistered(selected: dict[str, str], config: pytest.Config) -> str | None:
+    """Why a session fails in which a part of kernelpin was taken out of pytest, or None."""
+    gone = [name for name in PARTS if not config.pluginmanager.hasplugin(name)]
+    if not gone or not is_ours(selected, config):
+        return None
+    return (
+        f"{', '.join(gone)} was unregistered while the session ran, by a conftest.py or a plugin: "
+        "what it checks was not checked; take all of kernelpin out, or none of it: -p no:kernelpin"
     )
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kernelpin.plugin.settings import report_folder
+from kernelpin.plugin.claimed import Claimed, is_claim, is_finding, outcome_of
+from kernelpin.plugin.settings import processes, report_folder
 from kernelpin.plugin.timings import (
     CASE,
     ROW,
@@ -31,21 +32,27 @@ if TYPE_CHECKING:
 
 CAPTURED: pytest.StashKey[TraceCapture] = pytest.StashKey()
 BASETEMP: pytest.StashKey[pytest.TempPathFactory] = pytest.StashKey()
+CLAIMED: pytest.StashKey[Claimed] = pytest.StashKey()
 _PACKAGE = Path(__file__).resolve().parents[1]
 _MOST_SAVED = 4
 
 
 class TraceCapture:
-    """Captures traces as `kernelpin.capture` does; keeps their JSON until the test has ended."""
+    """Captures traces as `kernelpin.capture` does; keeps their JSON until the test has ended.
+
+    `asked`: whether the test called it, whatever came of that.
+    """
 
     def __init__(self, *, locks: bool = True) -> None:
         self.kept: list[tuple[Trace | None, bytes]] = []
+        self.asked = False
         self._locks = locks
 
     def __call__(self, fn: Any, *args: Any, steps: int = 3) -> Trace:
         """Return the trace of `steps` warm calls of `fn(*args)`."""
         from kernelpin.profiling import IncompleteCapture, record
 
+        self.asked = True
         try:
             with self._gpu_to_itself():
                 recording = record(fn, *args, steps=steps)
@@ -83,14 +90,31 @@ class Traces:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Skip a live test of ours where there is no GPU, before its fixtures look for one."""
-        if kind_of(item) != "trace" or item.get_closest_marker("gpu") is None:
-            return
-        if self.config.getoption("--kernelpin-replay") is not None:
+        if not self._looks_for_a_gpu(item):
             return
         if self._why_no_gpu is None:
             self._why_no_gpu = why_no_gpu()
         if self._why_no_gpu:
             pytest.skip(f"no GPU: {self._why_no_gpu}")
+
+    def _looks_for_a_gpu(self, item: pytest.Item) -> bool:
+        kind = kind_of(item)
+        if kind == "stopwatch":  # measured in place, its fixtures are set up here
+            return processes(self.config) == 0 and needs_gpu(item)
+        if kind != "trace" or item.get_closest_marker("gpu") is None:
+            return False
+        return self.config.getoption("--kernelpin-replay") is None
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """Note what the test claims, next to its body: a conftest may eat what comes out of it."""
+        item.stash[CLAIMED] = claimed = Claimed()
+        with claimed.noting():
+            try:
+                return (yield)
+            except BaseException as error:
+                claimed.error = error if is_finding(error) else None
+                raise
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
@@ -111,16 +135,27 @@ class Traces:
             report.longrepr = (str(item.path), (item.location[1] or 0) + 1, report.longrepr[2])
         elif report.skipped and item.stash.get(TEXT, ""):
             report.longrepr = item.stash[TEXT]  # an xfail shows the worker's traceback, not ours
-        told = self._told(item, report, saved, is_claim(error))
+        claimed = item.stash.get(CLAIMED, Claimed()) if report.when != "setup" else Claimed()
+        found = error if is_finding(error) else claimed.error if report.when == "call" else None
+        told = self._told(item, report, saved, claimed, found)
         if told is not None:
             # Carried by the report, since with xdist the session's end is in another process.
             report.kernelpin = told
+        if report.when == "teardown":
+            _forget(item)
         return report  # type: ignore[no-any-return]
 
     def _told(
-        self, item: pytest.Item, report: Any, saved: list[Path], claim: bool
+        self,
+        item: pytest.Item,
+        report: Any,
+        saved: list[Path],
+        claimed: Claimed,
+        found: BaseException | None,
     ) -> dict[str, Any] | None:
-        kind = kind_of(item) or ("trace" if claim else None)
+        kind = kind_of(item)
+        if kind in (None, "gpu") and (claimed.any or found is not None):
+            kind = "trace"
         if kind is None:
             return None
         told: dict[str, Any] = {"kind": kind, "gpu": needs_gpu(item), "row": None}
@@ -130,13 +165,13 @@ class Traces:
         if ROW in item.stash and not (report.when == "teardown" and report.failed):
             told["row"] = item.stash[ROW]
         elif kind in ("stopwatch", "trace"):
-            told["row"] = row_told(_row(item, report, saved, self.config, claim=claim))
+            told["row"] = row_told(_row(item, report, saved, self.config, claimed, found))
         return told
 
     def _save(self, item: pytest.Item, error: BaseException | None) -> list[Path]:
         """Write the traces of a failed test: the one its claim is about, else what it captured."""
         kept = item.stash[CAPTURED].kept
-        about = error.finding.trace if is_claim(error) else None  # type: ignore[union-attr]
+        about = error.finding.trace if is_claim(error) else None
         chosen = [pair for pair in kept if pair[0] is about] or ([] if about else kept)
         if not chosen:
             return []
@@ -151,7 +186,7 @@ class Traces:
             path.write_bytes(gzip.compress(payload, mtime=0))
             saved.append(path)
         if is_claim(error) and saved:
-            error.finding = error.finding.saved_as(str(saved[0]))  # type: ignore[union-attr]
+            error.finding = error.finding.saved_as(str(saved[0]))
         return saved
 
     def _folder(self, item: pytest.Item) -> Path | None:
@@ -185,8 +220,12 @@ def from_here(report: Any) -> bool:
     return _PACKAGE in Path(report.longrepr[0]).resolve().parents
 
 
-def is_claim(error: BaseException | None) -> bool:
-    return type(error).__name__ == "ClaimFailed" and hasattr(error, "finding")
+def _forget(item: pytest.Item) -> None:
+    """Let go of the test's traces: the session keeps its items to the end."""
+    if CAPTURED in item.stash:
+        del item.stash[CAPTURED]
+    if CLAIMED in item.stash:
+        del item.stash[CLAIMED]
 
 
 def file_name(nodeid: str) -> str:
@@ -241,22 +280,29 @@ def _place(report: Any, item: pytest.Item, path: str | None, line: int | None) -
 
 
 def _row(
-    item: pytest.Item, report: Any, saved: list[Path], config: pytest.Config, *, claim: bool
+    item: pytest.Item,
+    report: Any,
+    saved: list[Path],
+    config: pytest.Config,
+    claimed: Claimed,
+    found: BaseException | None,
 ) -> Any:
-    """The report's row of a test that was not judged as a timing."""
+    """The report's row of a test that was not judged as a timing.
+
+    `found`: the claim that failed, or the trace that could not be judged. That it left the test is
+    what counts, whatever a conftest made of the report; an expected one is skipped.
+    """
     from kernelpin.report import Row
 
     file, line, _ = item.location
-    captured = item.stash.get(CAPTURED, None)
-    kept_traces = [] if captured is None else [t for t, _ in captured.kept if t is not None]
-    devices = [trace.device for trace in kept_traces if trace.device is not None]
-    marked = item.get_closest_marker("gpu") or item.get_closest_marker("cpu")
+    gpus, live = _place_of(item, claimed)
     outcome, reason, message = "same", None, None
-    if report.failed:
-        message = report.longreprtext
+    failed = report.failed or (found is not None and not hasattr(report, "wasxfail"))
+    if failed:
+        message = report.longreprtext if report.failed else str(found)
         crash = getattr(report.longrepr, "reprcrash", None)
         reason = (crash.message if crash is not None else message).split("\n", 1)[0]
-        outcome = "other kernels" if claim else "error"
+        outcome = outcome_of(found) if is_claim(found) else "error"
     elif report.skipped:
         outcome = "skipped"
         reason = getattr(report, "wasxfail", None)
@@ -269,12 +315,25 @@ def _row(
     return Row(
         nodeid=item.nodeid,
         outcome=outcome,
-        failed=report.failed,
-        source="live" if kept_traces or marked or measures(item) else "recorded",
-        gpu=devices[0].name if devices else None,
+        failed=failed,
+        source="live" if live else "recorded",
+        gpu=next((gpu for gpu in gpus if gpu is not None), None),
         file=Path(file).as_posix(),
         line=None if line is None else line + 1,
         reason=reason,
         message=message,
         trace=kept,
     )
+
+
+def _place_of(item: pytest.Item, claimed: Claimed) -> tuple[list[str | None], bool]:
+    """The GPUs of the traces that the test is about, and whether it was live."""
+    capture = item.stash.get(CAPTURED, None)
+    kept = [] if capture is None else [trace for trace, _ in capture.kept if trace is not None]
+    here = [None if trace.device is None else trace.device.name for trace in kept]
+    here += claimed.captured
+    on_cpu = item.get_closest_marker("cpu") is not None
+    marked = on_cpu or item.get_closest_marker("gpu") is not None
+    live = bool(here) or marked or measures(item) or (capture is not None and capture.asked)
+    # One that is marked gpu may have profiled by itself, and read the file.
+    return here if on_cpu else here or claimed.recorded, live

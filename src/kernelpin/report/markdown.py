@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from kernelpin.render import count
-from kernelpin.report.rows import Difference, Report, Row, headline, worst_first
+from kernelpin.report.rows import CLAIMS, Difference, Report, Row, headline, worst_first
 from kernelpin.report.table import HEADER, table_row
 from kernelpin.report.text import fenced, in_code, in_item, in_text
 
@@ -130,9 +130,11 @@ def _accept(report: Report, news: Sequence[Row]) -> str:
             "**Intended?** Take the new figures in and commit them; that needs no GPU. "
             "(From CI: download the report first.)\n\n" + fenced(command) + "\n"
         )
-    if any(row.outcome == "other kernels" for row in news):
+    claims = [row.outcome for row in news if row.outcome in CLAIMS]
+    if claims:
+        word = "kernels" if "other kernels" in claims else "ops"
         text += (
-            "**Other kernels on purpose?** Then change the claim in the test: "
+            f"**Other {word} on purpose?** Then change the claim in the test: "
             "it is not a figure that could be accepted.\n\n"
         )
     return text

@@ -13,6 +13,7 @@ OUTCOMES = (
     "error",
     "slower",
     "other kernels",
+    "other ops",
     "other counts",
     "no baseline",
     "incomparable",
@@ -22,10 +23,13 @@ OUTCOMES = (
     "unclear",
     "skipped",
 )
+# Those of a claim about a trace that failed.
+CLAIMS = ("other kernels", "other ops")
 # What a reader wants to see first, among failures and among the rest.
 _WORST = (
     "slower",
     "other kernels",
+    "other ops",
     "other counts",
     "error",
     "unclear",
@@ -85,13 +89,14 @@ class Row:
     """One check and what it came to.
 
     `outcome` is a verdict's in words ("already slower"), or "other kernels" (a claim about a trace
-    failed), "other counts", "error", "skipped"; a claim that holds is "same". `failed` is the
-    test's own outcome, which depends on `CI`. `source` is "live" or "recorded" (a trace from
-    `fixtures/traces`); live without `gpu` is the CPU. `baseline` and `now` are µs, or a ratio where
-    `metric` is "host_ratio", and None where it is "trace" or "counts"; `ratio` is now over baseline
-    with its 95 % interval; `limit` and `detectable` are relative (0.05: 5 %). `file` is relative to
-    pytest's rootdir, `line` counts from 1. `reason` is one line; `message` is the whole failure,
-    whose first line stands alone.
+    failed; "other ops" where it was about what the host does), "other counts", "error", "skipped";
+    a claim that holds is "same". `failed` is the test's own outcome, which depends on `CI`.
+    `source` is "live" or "recorded" (a trace that the test did not capture); live without `gpu` is
+    the CPU, or not known where the test ended in an error. `baseline` and `now` are µs, or a ratio
+    where `metric` is "host_ratio", and None where it is "trace" or "counts"; `ratio` is now over
+    baseline with its 95 % interval; `limit` and `detectable` are relative (0.05: 5 %). `file` is
+    relative to pytest's rootdir, `line` counts from 1. `reason` is one line; `message` is the whole
+    failure, whose first line stands alone.
     """
 
     nodeid: str
@@ -174,10 +179,12 @@ def headline(report: Report) -> str:
     """One sentence counted from the outcomes; each row is in exactly one of its numbers.
 
     Live rows are told a GPU at a time, then the CPU's, then the recorded traces', which check
-    claims and the reader and say nothing about this machine.
+    claims and the reader and say nothing about this machine. What came to nothing before it was
+    known where it ran is no check on any of them, and told by itself.
     """
-    live = [row for row in report.rows if row.source != "recorded"]
-    recorded = [row for row in report.rows if row.source == "recorded"]
+    placed = [row for row in report.rows if not _came_to_nothing(row)]
+    live = [row for row in placed if row.source != "recorded"]
+    recorded = [row for row in placed if row.source == "recorded"]
     parts = [
         f"{_outcomes([row for row in live if row.gpu == gpu])} on {gpu}"
         for gpu in sorted({row.gpu for row in live if row.gpu is not None})
@@ -185,10 +192,17 @@ def headline(report: Report) -> str:
     no_gpu = [row for row in live if row.gpu is None]
     parts += _checks([row for row in no_gpu if row.outcome != "skipped"], "on the CPU")
     parts += _checks([row for row in recorded if row.outcome != "skipped"], "on recorded traces")
+    nowhere = _outcomes([row for row in report.rows if _came_to_nothing(row)])
+    parts += [nowhere] if nowhere else []
     skipped = sum(row.outcome == "skipped" for row in no_gpu + recorded)
     if skipped:
         parts.append(f"{skipped} skipped")
     return "; ".join(parts) or "no checks ran"
+
+
+def _came_to_nothing(row: Row) -> bool:
+    """Whether the test ended before a trace or a figure: a GPU's test counts as none of the CPU."""
+    return row.gpu is None and row.now is None and row.outcome in ("error", "unclear")
 
 
 def _outcomes(rows: list[Row]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from kernelpin.kernel_name import decode_kernel_name
 from kernelpin.render import format_change, format_us
-from kernelpin.report.rows import Kernel, Paired, Row
+from kernelpin.report.rows import CLAIMS, Kernel, Paired, Row
 from kernelpin.report.text import in_code, in_text
 
 HEADER = (
@@ -77,7 +77,7 @@ def _verdict(row: Row) -> str:
     if row.is_news and row.source == "recorded":
         parts.append("on a recorded trace" + (f" of {in_text(row.gpu, 60)}" if row.gpu else ""))
     # Of these the other cells say it already.
-    if row.is_news and row.reason and row.outcome not in ("slower", "other kernels"):
+    if row.is_news and row.reason and row.outcome not in ("slower", *CLAIMS):
         parts.append(in_text(row.reason, 200))
     seen = row.detectable
     if row.outcome in ("same", "unclear") and seen is not None and not _missing(seen):
@@ -94,7 +94,7 @@ def _paired_verdict(paired: Paired) -> str:
 
 
 def _kernels(row: Row) -> str:
-    if row.outcome == "other kernels":
+    if row.outcome in CLAIMS:
         return in_text(row.reason or (row.message or "–").strip().partition("\n")[0], 300)
     compared = [(row.kernels_before, row.kernels_now)]
     if row.paired is not None:
