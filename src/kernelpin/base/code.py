@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 
 import kernelpin
+from kernelpin.base.interpreter import UnusableError, located, origins
 from kernelpin.base.worktree import Checkout
 from kernelpin.workers import Launch
 
-# Finds without importing: no torch is loaded for the question.
-_ASK = """
-import importlib.util, json, sys
-def origin(name):
-    try:
-        spec = importlib.util.find_spec(name)
-    except Exception:
-        return None
-    if spec is None:
-        return None
-    return spec.origin or next(iter(spec.submodule_search_locations or ()), None)
-print(json.dumps({name: origin(name) for name in sys.argv[1:]}))
-"""
+_ROOTS = ("", "src", "python")  # where a repository keeps its packages
+_NAME_ONE = "name an interpreter where base is installed (--kernelpin-base-python)"
 
 
 def in_base(launch: Launch, base: Checkout, python: str | None = None) -> Launch:
@@ -43,7 +32,7 @@ def in_base(launch: Launch, base: Checkout, python: str | None = None) -> Launch
         rootdir=base.moved(launch.rootdir),
         cwd=cwd if cwd.is_dir() else base.root,
         inifile=inifile if inifile is not None and inifile.is_file() else None,
-        python=python or launch.python,
+        python=launch.python if python is None else located(python),
     )
 
 
@@ -58,18 +47,23 @@ def base_environment(
 
     Every folder of `sys.path` in head's checkout, and every folder that a module of it was imported
     from (an editable installation need not be on `sys.path`), goes to PYTHONPATH as base's. Not
-    what base does not have (a virtual environment in the checkout), and not this plugin's: both
-    sides are measured by one stopwatch.
+    what base does not have (a virtual environment in the checkout); not the folder of a package
+    that is compiled into the checkout, since base's is not, and would hide one that is installed;
+    and not this plugin's: both sides are measured by one stopwatch.
     """
     own = Path(kernelpin.__file__).resolve().parents[1]
+    built = {root for root, _ in _built(base, modules).values()}
     given = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     wanted: dict[str, None] = {}
     for folder in [*map(Path, path), *(root for _, root in _imported(base, modules))]:
         moved = base.moved(folder)
-        if moved != folder and folder.resolve() != own and moved.is_dir():
+        place = folder.resolve()
+        if moved != folder and place != own and place not in built and moved.is_dir():
             wanted[str(moved)] = None
-    for entry in given:
-        wanted[str(base.moved(Path(entry)))] = None
+    for folder in map(Path, given):
+        place = folder.resolve()
+        if place not in built:
+            wanted[str(folder if place == own else base.moved(folder))] = None
     return {**environ, "PYTHONPATH": os.pathsep.join(wanted)}
 
 
@@ -80,47 +74,117 @@ def foreign_code(
     *,
     modules: Mapping[str, ModuleType] = sys.modules,
 ) -> str | None:
-    """Why a worker in the base would run head's code all the same, or None.
+    """Why a worker in the base would not run base's code, or could not run at all; None: it would.
 
     `launch` and `environ` are base's. Asked for every top-level module that this process imported
-    from head's checkout and that base has too.
+    and that base has too: from head's checkout, or as it was installed.
     """
-    names = [name for name, root in _imported(base, modules) if base.moved(root).is_dir()]
-    if not names:
-        return None
+    folders = {name: base.moved(root) for name, root in _imported(base, modules)}
+    folders |= _installed(base, modules)
+    built = _built(base, modules)
     try:
-        done = subprocess.run(
-            [launch.python, "-c", _ASK, *names],
-            cwd=launch.cwd,
-            env=dict(environ),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        found: dict[str, str | None] = json.loads(done.stdout)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"base's interpreter {launch.python} could not be run: {error}"
-    except ValueError:
-        said = done.stderr.strip().splitlines() or ["nothing"]
-        return f"base's interpreter {launch.python} failed: {said[-1]}"
+        found = origins(launch, environ, folders)
+    except UnusableError as error:
+        return str(error)
     for name, origin in found.items():
-        if origin is not None and base.moved(Path(origin)) != Path(origin):
+        if origin is None:
+            continue
+        place = Path(origin)
+        is_bases = place.is_relative_to(base.root)
+        # Not what lies in a virtual environment in the checkout.
+        is_heads = base.moved(place) != place and base.moved(place).exists()
+        if (is_heads or is_bases) and name in built:
+            return _unbuilt(name, built[name][1], launch, is_bases)
+        if is_heads:
             return (
                 f"base would run head's {name} ({origin}): let pytest find it in the checkout "
-                "(pythonpath in its ini file), or name an interpreter where base is installed "
-                "(--kernelpin-base-python)"
+                f"(pythonpath in its ini file), or {_NAME_ONE}"
             )
+        if not is_bases and _is_installed_head(base, name, place, folders[name], modules):
+            return f"base would run head's {name} as it is installed ({origin}): {_NAME_ONE}"
     return None
+
+
+def _unbuilt(name: str, compiled: Path, launch: Launch, is_bases: bool) -> str:
+    if is_bases and launch.python != sys.executable:
+        return (
+            f"{launch.python} would run {name} from base's tree, where {compiled.name} is not "
+            "built, not as it is installed: keep the tree off its path (pythonpath in the ini "
+            "file, PYTHONPATH, a package beside the root's conftest.py)"
+        )
+    return (
+        f"head's {name} is built in the checkout ({compiled}), and base's tree is not: {_NAME_ONE}"
+    )
+
+
+def _is_installed_head(
+    base: Checkout,
+    name: str,
+    place: Path,
+    folder: Path,
+    modules: Mapping[str, ModuleType],
+) -> bool:
+    """Whether what is installed at `place` is head's: the very file, or what head changed in it."""
+    file = getattr(modules.get(name), "__file__", None)
+    if file is not None and Path(file).resolve() == place.resolve():
+        return True
+    if place.name != "__init__.py":
+        sources = [(folder / f"{name}.py", place)]
+    else:
+        package = folder / name
+        sources = [(it, place.parent / it.relative_to(package)) for it in package.rglob("*.py")]
+    for of_base, installed in sources:
+        of_head = base.head_root / of_base.relative_to(base.root)
+        if not (of_base.is_file() and of_head.is_file() and installed.is_file()):
+            continue
+        changed = of_head.read_bytes()
+        if changed != of_base.read_bytes() and changed == installed.read_bytes():
+            return True
+    return False
+
+
+def _files(modules: Mapping[str, ModuleType]) -> Iterator[tuple[str, Path]]:
+    for name, module in list(modules.items()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and name.split(".")[0] not in ("__main__", "kernelpin"):
+            yield name, Path(file)
 
 
 def _imported(base: Checkout, modules: Mapping[str, ModuleType]) -> Iterator[tuple[str, Path]]:
     """The top-level modules that come from head's checkout, each with the folder it is found in."""
-    for name, module in list(modules.items()):
-        file = getattr(module, "__file__", None)
-        if "." in name or name in ("__main__", "kernelpin") or not isinstance(file, str):
+    for name, place in _files(modules):
+        if "." not in name and base.moved(place) != place and base.moved(place).is_file():
+            yield name, place.parent.parent if place.name == "__init__.py" else place.parent
+
+
+def _installed(base: Checkout, modules: Mapping[str, ModuleType]) -> dict[str, Path]:
+    """The top-level modules that come from elsewhere, each with the folder where base has it."""
+    found: dict[str, Path] = {}
+    for name, place in _files(modules):
+        ours = base.moved(place) != place and base.moved(place).is_file()
+        if "." in name or ours or name in sys.stdlib_module_names:
             continue
-        place = Path(file)
-        if base.moved(place) == place or not base.moved(place).is_file():
+        for root in (base.root / folder for folder in _ROOTS):
+            if (root / name / "__init__.py").is_file() or (root / f"{name}.py").is_file():
+                found.setdefault(name, root)
+    return found
+
+
+def _built(base: Checkout, modules: Mapping[str, ModuleType]) -> dict[str, tuple[Path, Path]]:
+    """The packages that base has too and that are compiled into head's checkout alone.
+
+    Each with the folder it is found in, and a compiled module of it, from the checkout's top.
+    """
+    built: dict[str, tuple[Path, Path]] = {}
+    for name, place in _files(modules):
+        if not place.name.endswith(tuple(EXTENSION_SUFFIXES)):
             continue
-        yield name, place.parent.parent if place.name == "__init__.py" else place.parent
+        moved = base.moved(place)
+        package, *inner = name.split(".")
+        if moved == place or moved.exists() or not inner:
+            continue
+        depth = len(inner) + place.name.startswith("__init__.")
+        root = place.resolve().parents[depth]
+        if (base.moved(root) / package).is_dir():
+            built[package] = (root, moved.relative_to(base.root))
+    return built
