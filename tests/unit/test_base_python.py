@@ -133,8 +133,17 @@ def test_an_interpreter_that_runs_bases_tree_unbuilt_is_refused(
 
     why = asked(repository, other_python, modules=imported(repository / "src", compiled=True))
 
-    assert f"{other_python} would run pkg from base's tree, where {COMPILED} is not built" in why
-    assert "pythonpath in the ini file" in why
+    assert why.startswith(f"src/pkg/{COMPILED} is compiled into head's checkout")
+    assert f"but base's interpreter {other_python} would run it from " in why
+    assert "src/pkg/__init__.py: keep the checkout off its path (pythonpath in the ini file" in why
+
+
+def test_an_interpreter_in_which_base_is_not_installed_is_refused(
+    repository, other_python, installed
+):
+    why = asked(repository, other_python, modules=imported(repository / "src", compiled=True))
+
+    assert why.endswith(f"but base's interpreter {other_python} has no pkg: install base there")
 
 
 def test_a_path_means_the_same_from_bases_folder(repository, other_python, installed, monkeypatch):
@@ -229,12 +238,12 @@ def test_what_an_interpreter_prints_as_it_starts_does_not_matter(
 
 def test_a_package_that_is_built_in_heads_checkout_asks_for_an_interpreter(repository):
     modules = imported(repository / "src", compiled=True)
-    said = f"head's pkg is built in the checkout (src/pkg/{COMPILED}), and base's tree is not"
+    said = f"src/pkg/{COMPILED} is compiled into head's checkout, and base's tree is not"
 
     with checkout(repository, "main", environ=PLAIN) as base:
         launch = in_base(Launch(repository, repository), base)
-        for tree in (base.root, repository):
-            environ = PLAIN | {"PYTHONPATH": str(tree / "src")}
+        for path in (base.root / "src", repository / "src", repository / "nowhere"):
+            environ = PLAIN | {"PYTHONPATH": str(path)}
             why = foreign_code(base, launch, environ, modules=modules)
             assert why == f"{said}: name an interpreter where base is installed " + (
                 "(--kernelpin-base-python)"

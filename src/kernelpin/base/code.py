@@ -16,6 +16,7 @@ from kernelpin.base.worktree import Checkout
 from kernelpin.workers import Launch
 
 _ROOTS = ("", "src", "python")  # where a repository keeps its packages
+_OFF_PATH = "keep the checkout off its path (pythonpath in the ini file, PYTHONPATH, conftest.py)"
 _NAME_ONE = "name an interpreter where base is installed (--kernelpin-base-python)"
 
 
@@ -88,13 +89,15 @@ def foreign_code(
         return str(error)
     for name, origin in found.items():
         if origin is None:
+            if name in built:
+                return _unbuilt(built[name][1], launch, f"has no {name}: install base there")
             continue
         place = Path(origin)
         is_bases = place.is_relative_to(base.root)
         # Not what lies in a virtual environment in the checkout.
         is_heads = base.moved(place) != place and base.moved(place).exists()
         if (is_heads or is_bases) and name in built:
-            return _unbuilt(name, built[name][1], launch, is_bases)
+            return _unbuilt(built[name][1], launch, f"would run it from {origin}: {_OFF_PATH}")
         if is_heads:
             return (
                 f"base would run head's {name} ({origin}): let pytest find it in the checkout "
@@ -105,16 +108,12 @@ def foreign_code(
     return None
 
 
-def _unbuilt(name: str, compiled: Path, launch: Launch, is_bases: bool) -> str:
-    if is_bases and launch.python != sys.executable:
-        return (
-            f"{launch.python} would run {name} from base's tree, where {compiled.name} is not "
-            "built, not as it is installed: keep the tree off its path (pythonpath in the ini "
-            "file, PYTHONPATH, a package beside the root's conftest.py)"
-        )
-    return (
-        f"head's {name} is built in the checkout ({compiled}), and base's tree is not: {_NAME_ONE}"
-    )
+def _unbuilt(compiled: Path, launch: Launch, instead: str) -> str:
+    """A package of head's is compiled: where base's would be found `instead` of such a one."""
+    what = f"{compiled} is compiled into head's checkout, and base's tree is not"
+    if launch.python == sys.executable:
+        return f"{what}: {_NAME_ONE}"
+    return f"{what}, but base's interpreter {launch.python} {instead}"
 
 
 def _is_installed_head(
