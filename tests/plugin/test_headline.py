@@ -90,6 +90,30 @@ def test_outside(pytester):
     assert "recorded traces" not in text_of(result)
 
 
+def test_a_recorded_trace_of_a_gpu_is_no_run_on_it(headline, project, monkeypatch):
+    monkeypatch.setattr("kernelpin.machine.why_no_gpu", lambda: "")
+    headline("def test_a(): expect(load_trace('gpu.json')).dispatches('aten::addmm')")
+    result = project.run("--kernelpin-require-gpu")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "error: no GPU test ran: none was selected" in text_of(result)
+
+
+def test_nor_are_the_baselines_of_that_gpu_this_session_s(headline, project):
+    headline("def test_a(): expect(load_trace('gpu.json')).dispatches('aten::addmm')")
+    project.baseline("test_gone", figures(41.2))
+    with project.monkeypatch.context() as patch:
+        patch.setenv("CI", "true")
+        result = project.pytester.runpytest()
+    assert result.ret == pytest.ExitCode.OK
+    assert "baselines without a test" not in text_of(result)
+
+
+def test_a_capture_that_gives_no_trace_was_live_all_the_same(headline, project):
+    told = headline("def test_a(capture_trace): capture_trace(print)", captured=b"")
+    assert told == "1 error"
+    assert project.report()["rows"][0]["source"] == "live"
+
+
 def test_a_test_counts_once_however_much_it_claims(headline):
     told = headline(
         "def test_a():\n"
