@@ -1,7 +1,8 @@
 """Judge what benchmarks/detection_gpu.py measured, by the product's own functions.
 
 Each figure serves each method once. What the time did not suffice to decide is open, and is no
-verdict.
+verdict. Runs on one card are one, if they are to be joined: the baseline is the first one's, and a
+pair is always of two processes that followed each other in one run.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Test:
     name: str
     baseline: list[float]
     now: list[dict[str, Found]]
+    pairs: list[tuple[dict[str, Found], dict[str, Found]]]
     troubled: dict[str, list[Found]]
     rival_baseline: float | None
     rivals: list[dict[str, dict[str, float]]]
@@ -49,7 +51,8 @@ class Test:
 
     def stored(self, size: str) -> Judged:
         """As a session screens and confirms; the next one begins with the next process."""
-        figures = iter([one[size] for one in self.now if not one[size]["reason"]])
+        have = [one[size] for one in self.now if size in one]
+        figures = iter([one for one in have if not one["reason"]])
         for screen in figures:
             seconds, fresh = screen["seconds"], []
             if not is_suspect(self.baseline, screen["us"], STORED_SAME_CARD):
@@ -76,9 +79,9 @@ class Test:
         base: list[float] = []
         head: list[float] = []
         seconds = 0.0
-        for index in range(0, len(self.now) - 1, 2):
-            first, second = self.now[index], self.now[index + 1]
-            if (index // 2 % 2 == 1) != turned:
+        have = [pair for pair in self.pairs if all(size in one for one in pair)]
+        for index, (first, second) in enumerate(have):
+            if (index % 2 == 1) != turned:
                 first, second = second, first
             before, after = first["0"], second[size]
             seconds += before["seconds"] + after["seconds"]
@@ -122,17 +125,17 @@ def _apart(before: float | None, after: float | None) -> bool:
     return bool(before and after and abs(after / before - 1) > MAX_CLOCK_DIFFERENCE)
 
 
-def tests_of(processes: Sequence[Found]) -> list[Test]:
-    """Every workload of every lane of every run."""
-    lanes: dict[tuple[int, int], list[Found]] = defaultdict(list)
+def cases_of(processes: Sequence[Found], *, join: bool = False) -> list[Test]:
+    """Every workload of every lane of every run, or of every card."""
+    lanes: dict[tuple[Any, int], list[Found]] = defaultdict(list)
     for process in processes:
         if "error" not in process:
-            lanes[process["run"], process["lane"]].append(process)
+            lanes[process["uuid" if join else "run"], process["lane"]].append(process)
     return [
         test
         for lane in lanes.values()
         for name in lane[0]["figures"]
-        if (test := _test_of(sorted(lane, key=lambda process: process["number"]), name))
+        if (test := _test_of(sorted(lane, key=lambda it: (it["run"], it["number"])), name))
     ]
 
 
@@ -140,7 +143,8 @@ def _test_of(lane: list[Found], name: str) -> Test | None:
     def of(role: str) -> list[Found]:
         return [process for process in lane if process["role"] == role]
 
-    unchanged = [process["figures"][name]["0"] for process in of("baseline")]
+    first = min((process["run"] for process in of("baseline")), default=0)
+    unchanged = [p["figures"][name]["0"] for p in of("baseline") if p["run"] == first]
     baseline = [figure["us"] for figure in unchanged if not figure["reason"]]
     if len(baseline) < 2:
         return None
@@ -150,10 +154,20 @@ def _test_of(lane: list[Found], name: str) -> Test | None:
         name=name,
         baseline=baseline,
         now=[process["figures"][name] for process in of("now")],
+        pairs=list(_pairs(of("now"), name)),
         troubled={it: [p["figures"][name]["0"] for p in of(it)] for it in TROUBLES},
         rival_baseline=next((one["0"]["median"] for one in earlier if "0" in one), None),
         rivals=rivals,
     )
+
+
+def _pairs(now: list[Found], name: str) -> Iterator[tuple[dict[str, Found], dict[str, Found]]]:
+    """Each process with the next, of one run; every process is in one pair at most."""
+    runs: dict[int, list[Found]] = defaultdict(list)
+    for process in now:
+        runs[process["run"]].append(process["figures"][name])
+    for figures in runs.values():
+        yield from zip(figures[0::2], figures[1::2], strict=False)
 
 
 def _rival(process: Found, name: str) -> dict[str, dict[str, float]]:
@@ -228,7 +242,7 @@ def workloads_of(tests: Sequence[Test], sizes: Sequence[str]) -> list[Found]:
                 one[size]["us"] / median(process["0"]["us"] for process in test.now) - 1
                 for test in own
                 for one in test.now
-                if not one[size]["reason"]
+                if size in one and not one[size]["reason"]
             ]
             measured |= {size: mean(ratios)} if ratios else {}
         rows.append(
@@ -242,9 +256,9 @@ def workloads_of(tests: Sequence[Test], sizes: Sequence[str]) -> list[Found]:
     return sorted(rows, key=lambda row: float(row["us"]))
 
 
-def report(processes: Sequence[Found]) -> tuple[str, Found]:
+def report(processes: Sequence[Found], *, join: bool = False) -> tuple[str, Found]:
     """The short table, and all that went into it."""
-    tests = tests_of(processes)
+    tests = cases_of(processes, join=join)
     sizes = sorted({size for test in tests for one in test.now for size in one}, key=float)
     good = [process for process in processes if "error" not in process]
     told = ("gpu", "driver", "torch", "chain")

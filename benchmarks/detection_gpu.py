@@ -3,7 +3,7 @@
     python benchmarks/detection_gpu.py --seconds 300 --out detection/            # four GPUs
     python benchmarks/detection_gpu.py --seconds 590 --out detection/            # one
     python benchmarks/detection_gpu.py --seconds 150 --trouble --out trouble/
-    python benchmarks/detection_gpu.py --table detection/ earlier/               # only judge again
+    python benchmarks/detection_gpu.py --table earlier/ detection/ --join        # only judge again
 
 Every GPU is a lane of its own; up to four lanes share the workloads among them. In a lane one
 process after the other measures with the product's stopwatch: one that plans (how much longer a
@@ -227,14 +227,16 @@ def measure(options: argparse.Namespace) -> int:
     return tell([options.out], options.out, time.time() - began)
 
 
-def tell(folders: list[Path], out: Path | None, seconds: float | None = None) -> int:
-    """Judge what lies in the folders; each is a run with baselines of its own."""
+def tell(
+    folders: list[Path], out: Path | None, seconds: float | None = None, *, join: bool = False
+) -> int:
+    """Judge what lies in the folders; each is a run with a baseline of its own, unless joined."""
     processes = [
         json.loads(line) | {"run": number}
         for number, folder in enumerate(folders)
         for line in (folder / "processes.jsonl").read_text().splitlines()
     ]
-    text, data = report(processes)
+    text, data = report(processes, join=join)
     if out is not None:
         (out / "detection_gpu.json").write_text(json.dumps(data | {"seconds": seconds}, indent=1))
     print(text, flush=True)
@@ -254,6 +256,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--split", type=int, default=0, help="lanes that share the workloads")
     parser.add_argument("--trouble", action="store_true", help="cold, hot, beside a stranger")
     parser.add_argument("--table", type=Path, nargs="+", help="folders to judge again")
+    parser.add_argument("--join", action="store_true", help="with --table: one run a card")
     parser.add_argument("--dry", action="store_true", help="invented figures, no GPU")
     for name, kind in (("--lane", int), ("--deadline", float)):
         parser.add_argument(name, type=kind, help=argparse.SUPPRESS)
@@ -262,7 +265,7 @@ def main(argv: list[str] | None = None) -> int:
     if options.busy:
         return busy()
     if options.table:
-        return tell(options.table, None)
+        return tell(options.table, None, join=options.join)
     if options.lane is None:
         return measure(options)
     own = list(WORKLOADS)[options.lane % options.split :: options.split]

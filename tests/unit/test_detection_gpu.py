@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.detected import report
+from benchmarks.detected import cases_of, report
 from benchmarks.detecting import Order, dry
 from benchmarks.detection_gpu import ROOT
 from benchmarks.planted import WORKLOADS, planned
@@ -85,6 +85,24 @@ def test_a_disturbed_process_counts_for_nothing(processes):
 
     assert counts(data, "stored, same card", "10") == {}
     assert counts(data, "paired", "10") == {}
+
+
+def test_runs_on_one_card_may_be_joined_and_no_pair_is_of_two_runs(processes):
+    """11 and 13 processes that measured all: 5 and 6 pairs; apart, no size gets to 8 of them."""
+    runs = [process | {"run": int(process["number"] >= 20)} for process in processes]
+    again = [process | {"run": 1} for process in processes if process["role"] == "baseline"]
+
+    apart, joined = (cases_of([*runs, *again], join=join) for join in (False, True))
+
+    assert sorted(test.name for test in joined) == sorted(w.name for w in WORKLOADS)
+    assert {(len(test.baseline), len(test.pairs)) for test in joined} == {(8, 11)}
+    assert sorted(len(test.pairs) for test in apart) == [5] * 13 + [6] * 13
+    numbers = {id(process["figures"][joined[0].name]): process["number"] for process in runs}
+    for test in joined[:1]:
+        for pair in test.pairs:
+            first, second = (numbers[id(one)] for one in pair)
+            assert second == first + 1
+            assert (first < 20) == (second < 20)
 
 
 def test_the_rival_is_judged_by_its_own_rule(processes):
