@@ -131,3 +131,5 @@ def test_in_place_a_missed_bound_is_unclear_as_one_process_decides_nothing(proje
     allowed = re.escape(f"{word} {float(figure):g}")
     said = rf"unclear: .*\d\.\d\d\d ×, to be {allowed}: one process decides nothing"
     assert re.search(said, text_of(result))
+    assert "the estimate" not in text_of(result)  # the reason has said it
+    assert "detectable" not in text_of(result)

@@ -301,6 +301,36 @@ def test_a_power_cap_that_the_baseline_did_not_have_is_not_called_slower(timed):
     timed.run(ci=True).assert_outcomes(failed=1)
 
 
+def test_a_kernel_that_got_slower_is_named_before_those_that_did_not(project):
+    """And where it is Triton's, what Inductor may have chosen otherwise."""
+    project.timing_tests("test_mlp")
+    names = ("gemm", "triton_poi_fused_mul_0")
+    before = zip(names, (150.0, 37.6), strict=True)
+    project.baseline(
+        "test_mlp",
+        figures(205.5),
+        kernels=tuple(KernelEntry(name=n, count=1, median_us=us) for n, us in before),
+    )
+    now = tuple(KernelFigure(n, 1, us) for n, us in zip(names, (151.0, 56.3), strict=True))
+    project.measured("test_mlp", *figures(220.7, 5, seed=1), kernels=now)
+    message = text_of(project.run())
+    assert "kernels:     triton_poi_fused_mul_0 37.60 µs → 56.30 µs  ← slower; gemm 150" in message
+    assert "hint:        the same Triton kernel, slower: Inductor races block sizes" in message
+
+
+def test_a_slowdown_without_a_slower_triton_kernel_gives_no_hint(project):
+    project.timing_tests("test_mlp")
+    name = "triton_poi_fused_mul_0"
+    kernel = KernelEntry(name=name, count=1, median_us=37.6)
+    project.baseline("test_mlp", figures(41.2), kernels=(kernel,))
+    now = (KernelFigure(name, 1, 38.1), KernelFigure("add", 1, 6.0))
+    project.measured("test_mlp", *figures(47.9, 5, seed=1), kernels=now)
+    message = text_of(project.run())
+    assert "← new" in message
+    assert "← slower" not in message
+    assert "hint:" not in message
+
+
 def test_the_message_says_what_was_found_and_what_to_do(project):
     project.timing_tests("test_flash", marks=('kernelpin(because="attention is one kernel")',))
     project.baseline(

@@ -48,6 +48,7 @@ from hypothesis.stateful import (
 from kernelpin.baselines import BaselineError, Store, accept, propose
 from kernelpin.baselines import store as store_module
 from kernelpin.baselines.acceptance import read_proposed
+from kernelpin.baselines.entry import spread_of
 from kernelpin.baselines.text import encode, parse
 
 SAMPLE = encode(
@@ -154,6 +155,16 @@ class TestRoundTrip:
 
 
 class TestHandEdits:
+    def test_that_hold_a_recording_twice_are_errors(self):
+        """As a merge by hand leaves them: the same evidence would count twice."""
+        raw = json.loads(SAMPLE)
+        entry = raw["entries"][TEST]
+        entry["recordings"] *= 2
+        entry["processes"] *= 2
+        entry["spread"] = spread_of(tuple(entry["processes"]))
+        error = fail(json.dumps(raw).encode())
+        assert "recording 2 is recording 1 once more" in error.message
+
     @pytest.mark.parametrize(
         ("old", "new", "message"),
         [

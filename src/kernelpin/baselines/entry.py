@@ -252,6 +252,12 @@ def _of_recordings(entry: Entry) -> tuple[Where, str] | None:
             calendar_date.fromisoformat(recording.date)
         except ValueError:
             return where, f"recording {i + 1}: date {recording.date!r} is not YYYY-MM-DD"
+    seen: dict[tuple[Recording, tuple[float, ...]], int] = {}
+    for i, (recording, figures) in enumerate(entry.by_recording()):
+        first = seen.setdefault((recording, figures), i)
+        if first != i and figures:
+            twice = f"recording {i + 1} is recording {first + 1} once more: delete one of them, and"
+            return ("recordings", i), f"{twice} its process figures"
     total = sum(recording.processes for recording in entry.recordings)
     if entry.processes and total != len(entry.processes):
         found = f"{len(entry.processes)} process figures, but its recordings count {total}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import median
 
@@ -19,6 +19,13 @@ from kernelpin.verdict import Outcome, Verdict
 
 _LABEL = 13
 _KERNELS = 6
+# Of one kernel's time in a call: a trace's durations differ by some percents by themselves.
+_SLOWER = 1.1
+_SLOWER_US = 0.5
+_BLOCKS = (
+    "the same Triton kernel, slower: Inductor races block sizes on first use and keeps the winner "
+    'in its cache; options={"triton.autotune_pointwise": False} fixes the choice'
+)
 
 
 def failure(
@@ -50,6 +57,8 @@ def headline(test: Evidence, verdict: Verdict, unclear: str | None = None) -> st
         said = f"unclear: {verdict.reason}"
         if unclear is not None:
             return f"{said} ({unclear})"
+        if verdict.baseline is None:
+            return said  # a bound, which the reason names already
         return f"{said} (the estimate, {_change(verdict)}, is beyond the limit)"
     if verdict.outcome is Outcome.NO_BASELINE:
         return f"no baseline: {verdict.reason}"
@@ -113,10 +122,13 @@ def _change(verdict: Verdict) -> str:
 
 def _evidence(test: Evidence, verdict: Verdict, settings: Settings) -> Iterable[str]:
     yield from _figures(test, verdict)
-    if verdict.detectable is not None and verdict.outcome is Outcome.UNCLEAR:
+    has_baseline = verdict.baseline is not None
+    if verdict.detectable is not None and verdict.outcome is Outcome.UNCLEAR and has_baseline:
         yield _labelled("detectable", f"{format_change(1 + verdict.detectable)} or more")
     if changed := kernel_changes(test):
         yield _labelled("kernels", changed)
+    if any(name.startswith("triton_") for name in _slower_kernels(*_listed(test))):
+        yield _labelled("hint", _BLOCKS)
     if notes := machine_notes(test):
         yield _labelled("machine", "; ".join(notes))
     if far := _distance(test, verdict):
@@ -212,20 +224,43 @@ def _distance(test: Evidence, verdict: Verdict) -> str | None:
 
 def kernel_changes(test: Evidence) -> str:
     """Which kernels are new, gone or slower, by the names a reader knows; empty: none listed."""
+    return "; ".join(_compared(*_listed(test))[:_KERNELS])
+
+
+_Listed = Mapping[str, KernelEntry | KernelFigure]
+
+
+def _listed(test: Evidence) -> tuple[_Listed, _Listed]:
+    """The kernels before and now, by name; both empty where either is not known."""
     compared = test.compared
     if compared is not None and compared.kernels_base and compared.kernels_head:
-        return "; ".join(_compared(compared.kernels_base, compared.kernels_head)[:_KERNELS])
+        return _by_name(compared.kernels_base), _by_name(compared.kernels_head)
     found, now = test.baseline, test.kernels
     if not isinstance(found, Found) or not found.entry.kernels or now is None:
-        return ""
-    return "; ".join(_compared(found.entry.kernels, now)[:_KERNELS])
+        return {}, {}
+    return _by_name(found.entry.kernels), _by_name(now)
 
 
-def _compared(
-    before: Iterable[KernelEntry | KernelFigure], now: Iterable[KernelFigure]
-) -> list[str]:
-    was = {kernel.name: kernel for kernel in before}
-    is_now = {kernel.name: kernel for kernel in now}
+def _by_name(kernels: Iterable[KernelEntry | KernelFigure]) -> _Listed:
+    return {kernel.name: kernel for kernel in kernels}
+
+
+def _slower_kernels(was: _Listed, is_now: _Listed) -> list[str]:
+    """The kernels that ran before too, and take longer by more than traces differ."""
+    slower: list[str] = []
+    for name, new in is_now.items():
+        old = was.get(name)
+        if old is None or old.median_us is None or new.median_us is None:
+            continue
+        before, now = old.count * old.median_us, new.count * new.median_us
+        if now > before * _SLOWER and now - before > _SLOWER_US:
+            slower.append(name)
+    return slower
+
+
+def _compared(was: _Listed, is_now: _Listed) -> list[str]:
+    """A text a kernel, what changed first."""
+    slower = _slower_kernels(was, is_now)
     told: list[tuple[int, str]] = []
     for name in dict.fromkeys([*is_now, *was]):
         old, new = was.get(name), is_now.get(name)
@@ -237,8 +272,10 @@ def _compared(
             told.append((1, f"{short} {times}  ← gone"))
         elif old.count != new.count:
             told.append((2, f"{short} {times}, {old.count} → {new.count} a call"))
+        elif name in slower:
+            told.append((3, f"{short} {times}  ← slower"))
         else:
-            told.append((3, f"{short} {times}"))
+            told.append((4, f"{short} {times}"))
     return [text for _, text in sorted(told, key=lambda item: item[0])]
 
 

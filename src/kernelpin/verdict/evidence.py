@@ -16,8 +16,8 @@ estimate is within the limit too, so that what lies between limit and catch is l
 The second condition costs nothing where noise is small beside the limit, and is what keeps sixty
 tests quiet where it is not: an interval alone errs by construction in up to 2.5 % of tests there.
 It tests that all processes come from one distribution, so that it may pool what is known of it. Two
-modes (a quarter of processes 12 % slower) give 0.007 % false alarms a test with it, 0.25 % without
-(docs/detection.md).
+modes (a quarter of processes 12 % slower) give 0.011 % false alarms a test with it
+(docs/detection.md); an earlier simulation without it gave 0.25 %.
 
 All on the log scale; processes on an array's last axis, tests on those before.
 """
