@@ -263,10 +263,13 @@ def _name(test: Evidence) -> str:
 
 
 def commit_of(folder: Path) -> str | None:
-    """The commit checked out there, short; None where there is no git or no repository."""
+    """The commit checked out there, short, and `-dirty` where files of it are changed.
+
+    None where there is no git or no repository.
+    """
     try:
         done = subprocess.run(
-            ["git", "rev-parse", "--short=7", "HEAD"],
+            ["git", "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"],
             cwd=folder,
             capture_output=True,
             text=True,
