@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, median, stdev
 from typing import Any
 
@@ -44,6 +44,7 @@ class Test:
     troubled: dict[str, list[Found]]
     rival_baseline: float | None
     rivals: list[dict[str, dict[str, float]]]
+    fast: list[bool]  # of `now`: unchanged, some workload of the process was FASTER
 
     @property
     def is_small(self) -> bool:
@@ -51,15 +52,26 @@ class Test:
 
     def stored(self, size: str) -> Judged:
         """As a session screens and confirms; the next one begins with the next process."""
-        have = [one[size] for one in self.now if size in one]
-        figures = iter([one for one in have if not one["reason"]])
-        for screen in figures:
+        have = [
+            (one[size], fast)
+            for one, fast in zip(self.now, self.fast, strict=True)
+            if size in one and not one[size]["reason"]
+        ]
+        figures = iter(have)
+        for screen, fast in figures:
             seconds, fresh = screen["seconds"], []
+            outcome: Outcome | None = None
+            if fast and not is_suspect(self.baseline, screen["us"], STORED_SAME_CARD):
+                # Another process screens in its place.
+                screen, _ = next(figures, (None, False))
+                if screen is None:
+                    yield None, seconds
+                    return
+                seconds += screen["seconds"]
             if not is_suspect(self.baseline, screen["us"], STORED_SAME_CARD):
                 yield judge(self.baseline, [screen["us"]], STORED_SAME_CARD).outcome, seconds
                 continue
-            outcome: Outcome | None = None
-            for figure in figures:
+            for figure, _ in figures:
                 fresh.append(figure["us"])
                 seconds += figure["seconds"]
                 if len(fresh) in LOOKS:
@@ -131,12 +143,22 @@ def cases_of(processes: Sequence[Found], *, join: bool = False) -> list[Test]:
     for process in processes:
         if "error" not in process:
             lanes[process["uuid" if join else "run"], process["lane"]].append(process)
-    return [
-        test
-        for lane in lanes.values()
-        for name in lane[0]["figures"]
-        if (test := _test_of(sorted(lane, key=lambda it: (it["run"], it["number"])), name))
-    ]
+    cases = []
+    for lane in lanes.values():
+        in_order = sorted(lane, key=lambda it: (it["run"], it["number"]))
+        own = [test for name in lane[0]["figures"] if (test := _test_of(in_order, name))]
+        now = zip(*(test.now for test in own), strict=True)
+        fast = [any(map(_is_faster, own, figures)) for figures in now]
+        cases += [replace(test, fast=fast) for test in own]
+    return cases
+
+
+def _is_faster(test: Test, figures: dict[str, Found]) -> bool:
+    unchanged = figures["0"]
+    if unchanged["reason"]:
+        return False
+    verdict = judge(test.baseline, [unchanged["us"]], STORED_SAME_CARD)
+    return verdict.outcome is Outcome.FASTER
 
 
 def _test_of(lane: list[Found], name: str) -> Test | None:
@@ -158,6 +180,7 @@ def _test_of(lane: list[Found], name: str) -> Test | None:
         troubled={it: [p["figures"][name]["0"] for p in of(it)] for it in TROUBLES},
         rival_baseline=next((one["0"]["median"] for one in earlier if "0" in one), None),
         rivals=rivals,
+        fast=[],
     )
 
 

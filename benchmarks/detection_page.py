@@ -112,7 +112,8 @@ then 6, 8, 10 and 12 while the interval does not decide. Base and head are measu
 interleaved pairs, here for every test. *Offset* is the SD of what this card and day differ from the
 baseline's by, drawn once a session for all its tests, or for each test. Times are not simulated, so
 that no difference is too small to count: in a run those under {least:g} µs, and under
-{least_elsewhere:g} µs on a card that did not record the baseline, are never SLOWER.
+{least_elsewhere:g} µs a kernel on a card that did not record the baseline, are never SLOWER. Nor is
+it simulated that a process in which a test is FASTER acquits nobody, and another one screens.
 """
 PAGE = """# How well the verdicts detect: a simulation
 

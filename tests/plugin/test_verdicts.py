@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 from small_project import GPU, STATE, figures, text_of
 
-from kernelpin.baselines import Entry, KernelEntry
+from kernelpin.baselines import Entry, KernelEntry, Store
+from kernelpin.session import Case, Evidence, Settings
 from kernelpin.stopwatch import KernelFigure, Samples
+from kernelpin.workers import WorkerResult
 
 
 @pytest.fixture
@@ -32,6 +34,48 @@ def test_faster_passes_and_says_so(timed, ci):
     result = timed.run(ci=ci)
     result.assert_outcomes(passed=1)
     assert "faster: test_speed.py::test_flash" in text_of(result)
+
+
+@pytest.mark.parametrize("ci", [False, True])
+def test_a_process_that_was_faster_than_the_baselines_acquits_nobody(project, ci):
+    """The gap between kernels became shorter for a while: +6 % looks like nothing in it."""
+    project.timing_tests("test_unchanged", "test_slower")
+    project.baseline("test_unchanged", figures(3.25, spread=0.001))
+    project.baseline("test_slower", figures(3.61, spread=0.001))
+    project.measured("test_unchanged", 3.07, *figures(3.25, 4, spread=0.001, seed=1))
+    project.measured("test_slower", 3.62, *figures(3.83, 5, spread=0.001, seed=2))
+    result = project.run(ci=ci)
+    result.assert_outcomes(passed=1, failed=1)
+    assert "FAILED test_speed.py::test_slower - slower than the baseline" in text_of(result)
+    assert "faster: " not in text_of(result)
+
+
+def test_a_suspect_of_such_a_process_is_not_acquitted_by_one_other(project):
+    project.timing_tests("test_unchanged", "test_slower")
+    project.baseline("test_unchanged", figures(3.25, spread=0.001))
+    project.baseline("test_slower", figures(3.61, spread=0.001))
+    project.measured("test_unchanged", 3.07, 3.25)
+    project.measured("test_slower", 3.83, 3.61, *figures(3.83, 3, spread=0.001, seed=2))
+    # One of its four confirming processes was as before, which is no proof either way.
+    assert "1 same, 1 unclear on NVIDIA H200" in text_of(project.run())
+
+
+def test_where_the_budget_ends_before_another_process_the_acquittal_stands(project):
+    project.baseline("test_it", figures(3.25, spread=0.001))
+    settings = Settings(project.path, project.path / "baselines")
+    test = Evidence(Case("test_speed.py::test_it"), Store(settings.baselines), settings)
+    state = {"l2": "hot", "input": "bf16[64,32]", "state": (STATE,)}
+    samples = Samples("device_us", (3.05, 3.07, 3.09), "graph", **state)
+    test.add([WorkerResult("test_speed.py::test_it", samples=samples, gpu=GPU)])
+    test.judge()
+    assert test.is_acquitted
+    assert test.is_faster
+    test.doubt()
+    test.judge(final=True)
+    assert not test.is_acquitted
+    test.end_doubt()
+    assert test.is_acquitted
+    assert test.first is samples
 
 
 @pytest.mark.parametrize("ci", [False, True])

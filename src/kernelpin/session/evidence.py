@@ -59,6 +59,7 @@ class Evidence:
         self.baseline: Found | Missing | Incomparable | None = None
         self.compared: Compared | None = None
         self._told: list[WorkerResult] = []  # all, in time order
+        self._doubted: list[WorkerResult] = []
         self._store = store
         self._settings = settings
 
@@ -282,6 +283,35 @@ class Evidence:
         reasons = [r.samples.reason for r in self.results if r.samples and r.samples.reason]
         enough = final or len(reasons) >= _ATTEMPTS
         return Verdict(Outcome.UNCLEAR, reasons[-1] or "disturbed", decided=enough)
+
+    # -- doubt -----------------------------------------------------------------------------------
+
+    @property
+    def is_acquitted(self) -> bool:
+        """Whether a time was let pass by fewer processes than it takes to convict."""
+        verdict = self.verdict
+        return (
+            verdict is not None
+            and verdict.decided
+            and verdict.outcome in (Outcome.SAME, Outcome.FASTER)
+            and self.metric == "device_us"
+            and len(self.results) < MIN_CONFIRM
+        )
+
+    @property
+    def is_faster(self) -> bool:
+        return self.verdict is not None and self.verdict.outcome is Outcome.FASTER
+
+    def doubt(self) -> None:
+        """Set aside what acquitted it."""
+        self._doubted, self.screened, self.verdict = self.screened, [], None
+
+    def end_doubt(self) -> None:
+        """Take it back where nothing came in its place."""
+        if not self.was_measured:
+            self.screened = self._doubted
+            self.verdict = None
+            self.judge()
 
     # -- what is still to be measured ------------------------------------------------------------
 
