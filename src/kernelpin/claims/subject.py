@@ -19,6 +19,10 @@ _Named = TypeVar("_Named", Op, Call)
 NAME_WIDTH = 48
 MAX_WARNINGS = 3
 
+# Who is told of which trace a claim is made; the last one only: a session inside of a test has its
+# own, and what it claims is not the test's.
+listeners: list[Callable[[Trace], None]] = []
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -54,8 +58,13 @@ class Subject:
         return "call" if self.path else "step"
 
     def require_complete(self) -> None:
-        """Raise TraceError where records are missing: what is not there proves nothing."""
+        """Raise TraceError where records are missing: what is not there proves nothing.
+
+        Every claim asks this first, so that this is where the listener hears of it.
+        """
         __tracebackhide__ = True
+        if listeners:
+            listeners[-1](self.trace)
         if self.whole:
             self.trace.require_complete()
         for scope in self.scopes:

@@ -35,28 +35,19 @@ class Claimed:
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Each claim first asks whether its trace is whole: that is where they are counted."""
+        """Listen to the claims; those of a test that is the first to import them are not told."""
         subject: Any = sys.modules.get(_SUBJECT)
         if subject is None:
             try:
                 yield
             finally:
-                self.any = _SUBJECT in sys.modules  # imported by the test itself, for its claims
+                self.any = _SUBJECT in sys.modules
             return
-        before = subject.Subject.require_complete
-        plain = getattr(before, "plain", before)  # a session inside a test is not the test's
-
-        def noted(about: Any) -> None:
-            __tracebackhide__ = True
-            self._note(about.trace)
-            plain(about)
-
-        noted.plain = plain  # type: ignore[attr-defined]
-        subject.Subject.require_complete = noted
+        subject.listeners.append(self._note)
         try:
             yield
         finally:
-            subject.Subject.require_complete = before
+            subject.listeners.remove(self._note)
 
     def _note(self, trace: Trace) -> None:
         if trace.source == _BYTES:
