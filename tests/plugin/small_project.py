@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import signal
 from pathlib import Path
 
 from kernelpin.baselines import DeviceRecord, Entry, File, Recording, Store
@@ -21,6 +22,7 @@ __all__ = [
     "KernelFigure",
     "Project",
     "figures",
+    "heed_signals",
     "stand_in_for_a_gpu",
     "text_of",
 ]
@@ -120,6 +122,12 @@ def stand_in_for_a_gpu(project):
     project.monkeypatch.setenv("TMPDIR", str(folder))
     project.monkeypatch.setattr("tempfile.tempdir", str(folder))
     return measured
+
+
+def heed_signals():
+    """For a new process: what `nohup` or a shell's `&` had its parents ignore ends it again."""
+    for name in ("SIGINT", "SIGHUP", "SIGTERM"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 
 class Project:

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from small_project import GPU, figures, stand_in_for_a_gpu
+from small_project import GPU, figures, heed_signals, stand_in_for_a_gpu
 
 from kernelpin.cli import main
 from kernelpin.record import journal_for
@@ -198,6 +198,7 @@ def test_a(stopwatch):
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_signals,
     )
     until = time.monotonic() + 60
     while not (project.path / "hangs").exists() and time.monotonic() < until:

@@ -14,7 +14,7 @@ import sys
 import time
 
 import pytest
-from small_project import text_of
+from small_project import heed_signals, text_of
 
 TORCH = """
 from types import SimpleNamespace
@@ -270,6 +270,7 @@ def test_hangs(stopwatch):
         env={**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(live.path)},
         stdout=subprocess.PIPE,
         text=True,
+        preexec_fn=heed_signals,
     )
     until = time.monotonic() + 30
     while not pids.exists() and time.monotonic() < until:

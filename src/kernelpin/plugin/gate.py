@@ -172,7 +172,10 @@ class Gate:
         gone = unregistered(selected, self.config) if ci else None
         if gone is None and not self._is_run:
             return None
-        early = self._cut_short() or gone
+        early = self._cut_short()
+        if self.ending.exit is None:  # a part that was taken out saw no test run
+            early = gone or early
+        early = early or gone
         if early is not None:
             self.problems.append(early)
             self._write(None)
