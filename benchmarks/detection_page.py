@@ -100,20 +100,22 @@ CHOICES_HEAD = """\
 WRITTEN = """
 Written by `benchmarks/detection.py`: {sessions:,} sessions of {tests} tests for each row, seed
 {seed}, numpy {numpy}.{evidence} It runs the code that judges a run, on draws with the noise
-measured on an H200: a standard deviation of 0.2 to 0.5 % between processes, for samples of 2.5 ms
-with pauses. 1 % is twice that and more, 1.2 to 3.7 % is what timing back to back gives, and "two
-modes" means that a quarter of all processes is 12 % slower, in the baseline as now, for every test
-of the session. A simulation shows what the rule makes of such noise. Whether a GPU's noise is such
-is for `benchmarks/detection_gpu.py` to measure.
+measured on H200 cards: a standard deviation of 0.2 to 0.5 % between processes, for samples of
+2.5 ms with pauses. 1 % is twice that and more, 1.2 to 3.7 % is what timing back to back gives, and
+"two modes" means that a quarter of all processes is 12 % slower, in the baseline as now, for every
+test of the session. A simulation shows what the rule makes of such noise. What it makes of the
+noise of real cards has been measured by `benchmarks/detection_gpu.py`:
+[method.md](method.md#what-it-detects).
 """
 SIMULATED = """
 A baseline has {baseline} processes{as_stored}. One process screens; a suspect gets 4 fresh ones,
 then 6, 8, 10 and 12 while the interval does not decide. Base and head are measured in 4 to 12
 interleaved pairs, here for every test. *Offset* is the SD of what this card and day differ from the
 baseline's by, drawn once a session for all its tests, or for each test. Times are not simulated, so
-that no difference is too small to count: in a run those under {least:g} µs, and under
-{least_elsewhere:g} µs a kernel on a card that did not record the baseline, are never SLOWER. Nor is
-it simulated that a process in which a test is FASTER acquits nobody, and another one screens.
+that no difference is too small to count: in a run those under {least:g} µs are never SLOWER. On a
+card that did not record the baseline it is {least_elsewhere:g} µs a kernel (one kernel, for
+`kernel_us`), at most 20 % of the median, and not where a test has a limit of its own. Nor is it
+simulated that a process in which a test is FASTER acquits nobody, and another one screens.
 """
 PAGE = """# How well the verdicts detect: a simulation
 
@@ -192,7 +194,9 @@ def page(
     )
     simulated = SIMULATED.format(
         baseline=plan.baseline,
-        as_stored=", as each of `baselines/nvidia-h200` has" if plan.baseline == BASELINE else "",
+        as_stored=", as each card has recorded for `baselines/nvidia-h200`"
+        if plan.baseline == BASELINE
+        else "",
         least=MIN_DIFFERENCE_US,
         least_elsewhere=MIN_DIFFERENCE_OTHER_CARD_US,
     )

@@ -25,8 +25,8 @@ _DESCRIPTION = """\
 Measure the timing tests that PYTEST-ARGS select in fresh processes, and store their baselines.
 
 Interrupted, it keeps the processes that finished; the same command on the same code goes on
-from there within a day. Exit codes: 0: all stored; 1: a test failed or a figure was refused; 2:
-wrong use; 130: interrupted."""
+from there within a day. Exit codes: 0: all stored; 1: a test failed, a figure was refused, or
+nothing was measured; 2: wrong use; 130: interrupted."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -94,8 +94,7 @@ def run(args: argparse.Namespace) -> int:
         if measured:
             return 0
         print(
-            "kernelpin record: nothing was measured, so nothing is stored: the tests skipped, or "
-            "none uses the fixture stopwatch (pytest -rs gives the reasons)",
+            f"kernelpin record: nothing was measured, so nothing is stored: {_why_nothing()}",
             file=sys.stderr,
         )
         return 1
@@ -103,6 +102,14 @@ def run(args: argparse.Namespace) -> int:
         again = shlex.join(["kernelpin", "record", *sys.argv[2:]])
         print(f"what was measured is kept: {again} goes on from there", file=sys.stderr)
     return _INTERRUPTED if status == 2 else (2 if status in (4, 5) else 1)
+
+
+def _why_nothing() -> str:
+    from kernelpin import machine  # asks torch, which is loaded for this answer alone
+
+    if why := machine.why_no_gpu():
+        return f"there is no GPU to measure on: {why}"
+    return "the tests skipped, or none uses the fixture stopwatch (pytest -rs gives the reasons)"
 
 
 def journal_for(pytest_args: list[str], folder: Path | None = None) -> Path:

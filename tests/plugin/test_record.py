@@ -211,8 +211,8 @@ def test_a(stopwatch):
     assert len(journal.read_bytes().splitlines()) == 1
 
 
-def test_what_needs_one_process_is_measured_in_one(project):
-    """Counts are exact, and a ratio stores nothing; only times are measured in all processes."""
+def test_times_alone_are_measured_in_all_processes(project):
+    """Counts are exact where two processes agree on them, and a ratio stores nothing."""
     measured = stand_in_for_a_gpu(project)
     project.write(
         "test_speed.py",
@@ -232,16 +232,26 @@ def test_ratio(stopwatch):
     project.monkeypatch.chdir(project.path)
     assert main(["record", "-n", "8", "--", "-q"]) == 0
     told = [line.split()[1] for line in measured.read_text().splitlines()]
-    assert (told.count("time"), told.count("counts"), told.count("kernels")) == (8, 1, 1)
+    assert (told.count("time"), told.count("counts"), told.count("kernels")) == (8, 2, 1)
     assert (project.path / "ratios").read_text() == "x"
     assert sorted(project.stored()) == ["test_speed.py::test_counts", "test_speed.py::test_time"]
 
 
-def test_a_recording_that_measured_nothing_fails_and_says_so(project, monkeypatch, capfd):
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("no NVIDIA driver found", "there is no GPU to measure on: no NVIDIA driver found"),
+        ("", "the tests skipped, or none uses the fixture stopwatch"),
+    ],
+)
+def test_a_recording_that_measured_nothing_fails_and_says_so(
+    project, monkeypatch, capfd, why, said
+):
     project.write(
         "test_speed.py",
         "import pytest\n\ndef test_it(stopwatch):\n    pytest.skip('no GPU here')\n",
     )
     monkeypatch.chdir(project.path)
+    monkeypatch.setattr("kernelpin.machine.why_no_gpu", lambda: why)
     assert main(["record", "-n", "8", "--", "-q"]) == 1
-    assert "nothing was measured, so nothing is stored" in capfd.readouterr().err
+    assert f"nothing was measured, so nothing is stored: {said}" in capfd.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +26,19 @@ def register(subparsers: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     paths = sorted(args.baselines.glob(f"{args.gpu or '*'}/fold_map.json"))
     if not paths:
+        where = f"{args.baselines}/{args.gpu or '*'}"
         print(
-            f"no fold map under {args.baselines}/{args.gpu or '*'}: record one on a GPU with "
-            f"{HOW_TO_RECORD}"
+            f"kernelpin folds: no fold map under {where} (--baselines names another folder). "
+            "Kernelpin's own suite makes the map; in a checkout of kernelpin, on a GPU: "
+            f"{HOW_TO_RECORD}",
+            file=sys.stderr,
         )
         return 2
     for path in paths:
         try:
             fold_map = load(path)
         except FoldMapError as error:
-            print(clean(str(error)))
+            print(clean(f"kernelpin folds: {error}"), file=sys.stderr)
             return 2
         for line in as_markdown(fold_map) if args.markdown else draw(fold_map):
             print(clean(line))
