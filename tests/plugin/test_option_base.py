@@ -125,6 +125,26 @@ def git(folder, *arguments):
     )
 
 
+def test_a_test_file_that_is_new_in_head_takes_no_other_test_its_base(project):
+    stand_in_for_a_gpu(project)
+    project.timing_tests("test_it")
+    project.baseline("test_it", figures(41.2), input="x")
+    git(project.path, "init", "-q", "-b", "main")
+    git(project.path, "add", ".")
+    git(project.path, "commit", "-q", "-m", "base")
+    project.write("speed.py", "FIGURE = 42.2\n")  # +2.4 %: seen against base alone
+    project.timing_tests("test_new", file="test_new.py")
+    git(project.path, "add", ".")
+    git(project.path, "commit", "-q", "-m", "slower, and a new test")
+    result = project.pytester.run(
+        *(sys.executable, "-m", "pytest", "--kernelpin-base=HEAD~1", "--kernelpin-base-all"),
+        *("-p", "no:hypothesispytest", "-p", "no:benchmark"),
+    )
+    text = text_of(result)
+    assert "FAILED test_speed.py::test_it - slower than HEAD~1" in text
+    result.assert_outcomes(failed=1, skipped=1)  # the new one has no baseline yet
+
+
 def test_base_is_measured_from_its_own_worktree_by_real_processes(project):
     """A stand-in for a GPU, on which a process measures what its own tree's file says."""
     stand_in_for_a_gpu(project)

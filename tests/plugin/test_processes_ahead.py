@@ -11,9 +11,10 @@ import pytest
 from test_worker_processes import RATIO, TORCH
 
 from kernelpin.workers import Budget, Fleet, Launch
+from kernelpin.workers.process import Worker
 
 TESTS = f"""
-import json, os, time
+import atexit, json, os, time
 import pytest
 
 def note(what, **more):
@@ -21,7 +22,10 @@ def note(what, **more):
         told = {{"what": what, "pid": os.getpid(), "at": time.time(), **more}}
         file.write(json.dumps(told) + "\\n")
 
+if os.path.exists("broken"):
+    raise ImportError("two at once broke it")
 note("collected")
+atexit.register(note, "ended")
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("name", ["a", "b", "crash"])
@@ -127,14 +131,64 @@ def test_one_that_died_while_it_waited_is_no_failure_of_a_test(fleet):
     assert fleet.measure([A])[A][0].outcome == "passed"
 
 
-def test_what_waits_ends_with_the_fleet(fleet):
+@pytest.mark.parametrize("at_once", [False, True])
+def test_what_waits_ends_with_the_fleet(fleet, at_once):
+    """By itself, so that what it holds is given back; only an interrupted session kills."""
     fleet.prepare([A], 3)
     waiting = folders(fleet)
     processes = [spare.worker.process for spare in fleet._spares]
+    wait_until(lambda: len(fleet.notes("collected")) == 3)
     assert [process.poll() for process in processes] == [None] * 3
-    fleet.close()
+    fleet.close(at_once=at_once)
     assert all(process.poll() is not None for process in processes)
     assert not any(folder.exists() for folder in waiting)
+    assert fleet.notes("begin") == []
+    if not at_once:
+        assert len(fleet.notes("ended")) == 3
+
+
+def test_one_that_could_not_collect_while_others_did_is_replaced_by_one_alone(fleet, tmp_path):
+    broken = tmp_path / "broken"
+    broken.touch()
+    fleet.prepare([A, B], 2)
+    wait_until(lambda: all((f / "output.txt").stat().st_size for f in folders(fleet)))
+    time.sleep(1)
+    broken.unlink()
+    results = fleet.measure([A, B])
+    assert [r.outcome for (r,) in results.values()] == ["passed", "passed"]
+    assert fleet._spares == []
+
+
+def test_what_cannot_be_collected_alone_either_fails_its_tests(fleet, tmp_path):
+    (tmp_path / "broken").touch()
+    fleet.prepare([A], 1)
+    (result,) = fleet.measure([A])[A]
+    assert result.outcome == "failed"
+    assert "two at once broke it" in result.longrepr
+
+
+def test_where_none_can_start_beforehand_one_starts_when_it_is_its_turn(fleet, monkeypatch):
+    start = Worker.__init__
+
+    def refuse(self, launch, order, *rest):
+        if order.held:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        start(self, launch, order, *rest)
+
+    monkeypatch.setattr(Worker, "__init__", refuse)
+    fleet.prepare([A], 2)
+    assert fleet.measure([A])[A][0].outcome == "passed"
+
+
+def test_tests_that_touch_the_gpu_when_they_are_imported_wait_for_nobody(fleet, tmp_path):
+    torch = tmp_path / "torch.py"
+    torch.write_text(torch.read_text().replace("lambda: False", "lambda: True"))
+    fleet.prepare([A], 3)
+    (result,) = fleet.measure([A])[A]
+    assert result.outcome == "passed", result.longrepr
+    assert fleet._spares == []
+    fleet.prepare([A], 3)
+    assert fleet._spares == []
 
 
 def test_a_compiler_that_one_process_loaded_is_loaded_by_those_that_wait(fleet, tmp_path):

@@ -36,6 +36,29 @@ def test_faster_passes_and_says_so(timed, ci):
     assert "faster: test_speed.py::test_flash" in text_of(result)
 
 
+@pytest.mark.parametrize(("limit", "outcome"), [(None, "passed"), (0.05, "failed")])
+def test_a_limit_of_the_tests_own_is_meant_as_it_is_on_another_card_too(project, limit, outcome):
+    project.timing_tests("test_gelu", marks=(f"kernelpin(limit={limit})",) if limit else ())
+    project.baseline("test_gelu", figures(1.305, spread=0.001), recorded_on="GPU-1", kernels=(ADD,))
+    project.measured("test_gelu", *figures(1.45, 5, spread=0.001, seed=1))
+    project.run(ci=True).assert_outcomes(**{outcome: 1})
+
+
+def test_a_kernels_own_time_has_one_kernels_floor_however_many_a_call_runs(project):
+    project.timing_tests("test_gemm")
+    project.baseline(
+        "test_gemm",
+        figures(20.0, spread=0.001),
+        recorded_on="GPU-1",
+        kernels=(MANY,),
+        metric="kernel_us",
+        method="profiler",
+    )
+    slower = figures(24.0, 5, spread=0.001, seed=1)
+    project.measured("test_gemm", *slower, metric="kernel_us", method="profiler")
+    project.run(ci=True).assert_outcomes(failed=1)
+
+
 @pytest.mark.parametrize("ci", [False, True])
 def test_a_process_that_was_faster_than_the_baselines_acquits_nobody(project, ci):
     """The gap between kernels became shorter for a while: +6 % looks like nothing in it."""
@@ -91,6 +114,11 @@ def test_slower_in_fresh_processes_fails(timed, ci):
 
 ADD = KernelEntry(name="add", count=1, median_us=0.9)
 GEMM = KernelEntry(name="gemm", count=1, median_us=1.9)
+MANY = KernelEntry(name="tiny", count=400, median_us=2.0)
+COPIES = (
+    KernelEntry(name="Memset (Device)", count=2, median_us=0.7),
+    KernelEntry(name="Memcpy DtoD (Device -> Device)", count=2, median_us=0.9),
+)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +129,9 @@ GEMM = KernelEntry(name="gemm", count=1, median_us=1.9)
         ("GPU-1", (ADD,), 1.305, 1.70, "failed"),
         ("GPU-1", (GEMM, ADD), 2.939, 3.372, "passed"),  # two kernels, twice the difference
         ("GPU-1", (GEMM, ADD), 2.939, 3.70, "failed"),
+        ("GPU-1", (ADD, *COPIES), 5.0, 5.9, "failed"),  # copies are no kernels
+        ("GPU-1", (MANY,), 100.0, 195.0, "failed"),  # beside each other, on many streams
+        ("GPU-1", (MANY,), 100.0, 115.0, "passed"),
     ],
 )
 def test_a_fifth_of_a_microsecond_a_kernel_is_no_slowdown_on_another_card(

@@ -11,7 +11,7 @@ from kernelpin.base import Pairs, measure_pairs, new_in_head
 from kernelpin.machine import State
 from kernelpin.stopwatch import Samples
 from kernelpin.verdict import LOOKS, Outcome, Verdict, judge_pairs
-from kernelpin.workers import Launch, WorkerResult
+from kernelpin.workers import WorkerResult
 from kernelpin.workers.result import NO_SUCH_TEST, NOT_COLLECTED
 
 QUIET = (1.0, 1.002, 0.999, 1.001)
@@ -245,6 +245,6 @@ def test_a_test_whose_file_base_does_not_have_is_new(tmp_path):
     (tmp_path / "perf").mkdir()
     (tmp_path / "perf" / "test_a.py").touch()
 
-    assert new_in_head(Launch(tmp_path, tmp_path), [A, B]) == {
+    assert new_in_head(tmp_path, [A, B]) == {
         B: Pairs((), (), 0, None, "new in head: base has no such test", 0.0)
     }

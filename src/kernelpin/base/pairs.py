@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from kernelpin.render import format_change
 from kernelpin.stopwatch import Samples
 from kernelpin.verdict import LOOKS, Outcome, Verdict
-from kernelpin.workers import Launch, Results, WorkerResult
+from kernelpin.workers import Results, WorkerResult
 from kernelpin.workers.result import NO_SUCH_TEST, NOT_COLLECTED
 
 MAX_CLOCK_DIFFERENCE = 0.02
@@ -48,12 +49,12 @@ class Pairs:
         return tuple(zip(_figures(self.base), _figures(self.head), strict=True))
 
 
-def new_in_head(launch: Launch, nodeids: Sequence[str]) -> dict[str, Pairs]:
-    """The tests whose very file base (`launch` is its) does not have; no worker is asked for them.
+def new_in_head(root: Path, nodeids: Sequence[str]) -> dict[str, Pairs]:
+    """The tests whose very file base, in `root`, does not have; no worker is asked for them.
 
     A worker given a file that is not there would measure none of the others.
     """
-    gone = [it for it in nodeids if not (launch.rootdir / it.split("::", 1)[0]).is_file()]
+    gone = [it for it in nodeids if not (root / it.split("::", 1)[0]).is_file()]
     return {nodeid: Pairs((), (), 0, None, NEW, 0.0) for nodeid in gone}
 
 

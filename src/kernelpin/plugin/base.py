@@ -69,6 +69,8 @@ def _checked_out(
             return
         fleet = Fleet(launch, budget, environ=environ, progress=line.tell)
         try:
-            yield Base(base.ref, fleet)
-        finally:
-            fleet.close()  # before the folder goes that they were started in
+            yield Base(base.ref, fleet, launch.rootdir)
+        except BaseException:
+            fleet.close(at_once=True)
+            raise
+        fleet.close()  # before the folder goes that they were started in

@@ -149,8 +149,10 @@ class Timings:
         measuring = self._session(budget, line)
         try:
             judged = measuring.judge(wanted)
-        finally:
-            measuring.source.close()
+        except BaseException:
+            measuring.source.close(at_once=True)
+            raise
+        measuring.source.close()
         line.end()
         return replace(judged, judgements=judged.judgements | skipped)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelpin.verdict import Outcome, Verdict
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The base to compare with: what to call it, and where its figures come from."""
+    """The base to compare with: what to call it, and where its figures come from.
+
+    `root`: its root folder, where it has one; a test file that is not there is new in head.
+    """
 
     ref: str
     source: Source
+    root: Path | None = None
 
 
 Bases = Callable[[], "AbstractContextManager[Base | Unavailable]"]

@@ -39,6 +39,9 @@ from kernelpin.workers import WorkerResult
 _BOUND = 1e-9
 # A block measured while something else used the GPU is tried again, so often.
 _ATTEMPTS = 3
+MOST_OF_A_FIGURE = 0.2
+# Counts are exact where two processes agree on them.
+_AGREEING = 2
 
 
 class Evidence:
@@ -224,15 +227,28 @@ class Evidence:
                 rule=rule,
                 decided=final,
             )
-        least = MIN_DIFFERENCE_US if found.same_card else MIN_DIFFERENCE_OTHER_CARD_US
-        if not found.same_card:  # each kernel of a call is launched after the one before
-            least *= max(1, round(sum(kernel.count for kernel in found.entry.kernels)))
+        least = self._least_difference(found)
         verdict = judge(found.processes, figures, rule, min_difference=least, final=final)
         capped = sum(samples.power_capped for samples in self.usable) > len(self.usable) / 2
         if verdict.outcome is Outcome.SLOWER and capped and not found.entry.power_capped:
             reason = f"{verdict.reason}; but the power cap held the clock back, and did not before"
             return dataclasses.replace(verdict, outcome=Outcome.UNCLEAR, reason=reason)
         return verdict
+
+    def _least_difference(self, found: Found) -> float:
+        """What is never SLOWER, in µs: on another card, what gaps between kernels can differ by.
+
+        No more than a fifth of the figure, since kernels can run beside each other; and a limit of
+        the test's own is meant as it is.
+        """
+        if found.same_card or self.case.limit is not None or found.entry.limit is not None:
+            return MIN_DIFFERENCE_US
+        kernels = 1
+        if found.entry.metric == "device_us":
+            names = (kernel for kernel in found.entry.kernels if not kernel.name.startswith("Mem"))
+            kernels = max(1, round(sum(kernel.count for kernel in names)))
+        gap = MIN_DIFFERENCE_OTHER_CARD_US
+        return min(gap * kernels, max(gap, MOST_OF_A_FIGURE * found.entry.median))
 
     def _judged_ratio(self, final: bool) -> Verdict:
         other = self._stored_otherwise()
@@ -347,8 +363,10 @@ class Evidence:
 
     def wants_to_record(self) -> int:
         """How many more processes a baseline of these figures needs."""
-        if not self.is_to_be_recorded or self.metric in ("counts", "host_ratio", None):
+        if not self.is_to_be_recorded or self.metric in ("host_ratio", None):
             return 0
+        if self.metric == "counts":
+            return max(0, _AGREEING - len(self.recorded))
         if len(self.results) - len(self.usable) >= len(self.usable) + _ATTEMPTS:
             return 0  # a GPU that is never left alone is not waited for
         return max(0, max(MIN_PROCESSES, self._settings.processes) - len(self.recorded))

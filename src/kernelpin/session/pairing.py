@@ -21,7 +21,7 @@ def compare(
     budget: Budget,
 ) -> dict[str, Compared]:
     """Measure base and head in turn until each test is decided or the budget ends."""
-    from kernelpin.base import Side, measure_pairs
+    from kernelpin.base import Side, measure_pairs, new_in_head
 
     sources: dict[Side, Source] = {"base": base.source, "head": head}
     kernels: dict[Side, dict[str, tuple[KernelFigure, ...]]] = defaultdict(dict)
@@ -52,7 +52,9 @@ def compare(
         return judge_pairs(before, after, rule_of(test), stored=stored, final=final)
 
     compared: dict[str, Compared] = {}
-    found = measure_pairs(wanted, measure, judge, lambda: budget.left)
+    new = {} if base.root is None else new_in_head(base.root, wanted)
+    both = [nodeid for nodeid in wanted if nodeid not in new]
+    found = new | measure_pairs(both, measure, judge, lambda: budget.left)
     for nodeid, pairs in found.items():
         failure = [failed[nodeid]] if nodeid in failed else []
         compared[nodeid] = Compared(

@@ -56,10 +56,10 @@ class Session:
     def judge(self, cases: Sequence[Case]) -> Judged:
         """Screen all in as many processes as asked for, then go on with what does not decide."""
         tests = {case.nodeid: Evidence(case, self.store, self.settings) for case in cases}
-        # One process tells what is to be recorded: counts need no second, and ratios none at all.
+        # One process tells what is to be recorded: times need eight, counts two, and ratios none.
         recording = self.settings.update == "all"
         processes = 1 if recording else self.settings.processes
-        self._measure(tests.values(), processes, "measuring", kernels=False, likely=1)
+        self._measure(tests.values(), processes, "measuring", kernels=False)
         for test in tests.values():
             if not test.was_measured and self.budget.left > 0:
                 test.error = "no measuring process said anything of this test"
@@ -90,7 +90,7 @@ class Session:
         """
         wanted = list(tests)
         by_id = {test.case.nodeid: test for test in wanted}
-        if not all(test.case.cpu for test in wanted):
+        if processes > 1 and not any(test.case.cpu for test in wanted):
             # Not beside what runs on the CPU, which they would slow.
             self.source.prepare(list(by_id), processes + likely)
         for number in range(1, processes + 1):
@@ -116,7 +116,7 @@ class Session:
         acquitted = [test for test in tests if test.is_acquitted]
         for test in acquitted:
             test.doubt()
-        self._measure(acquitted, 1, "screening again", kernels=False, likely=1)
+        self._measure(acquitted, 1, "screening again", kernels=False)
         for test in acquitted:
             test.end_doubt()
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kernelpin.workers.fleet import Budget, Fleet, Progress, Replay, Results, Source
+from kernelpin.workers.fleet import Budget, Fleet, Progress, Results, Source
 from kernelpin.workers.journal import Journal
 from kernelpin.workers.launch import Launch, environment, forwarded
+from kernelpin.workers.replay import Replay
 from kernelpin.workers.result import WorkerResult, encode, read_recorded
 
 __all__ = [

@@ -85,7 +85,9 @@ class Bench:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if self.order.held:
             self._wait_for_order(Path(self.order.held))
-        self._say(Event("ready"))
+        if not self.order.nodeids:
+            return True  # not needed after all
+        self._say(Event("ready", text="on the GPU" if _is_on_gpu() else ""))
         collected = {item.nodeid: item for item in session.items}
         items = [collected[id_] for id_ in self.order.nodeids if id_ in collected]
         found = set(collected)
@@ -230,6 +232,12 @@ class Bench:
         with self._output_file.open("rb") as file:
             file.seek(max(self._output_start, end - 16_384))
             return file.read().decode(errors="replace").strip()
+
+
+def _is_on_gpu() -> bool:
+    """Whether collecting the tests has used the GPU already."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and bool(torch.cuda.is_initialized())
 
 
 def _told(report: pytest.TestReport, outcome: str) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import itertools
 import os
 import tempfile
 import time
@@ -16,9 +16,12 @@ from kernelpin.machine import join_session
 from kernelpin.workers.launch import Launch, environment
 from kernelpin.workers.lifeline import WORKER_FOLDER, ended_by_signals
 from kernelpin.workers.process import Worker
-from kernelpin.workers.result import Event, Order, WorkerResult, read_recorded
+from kernelpin.workers.result import Event, Order, WorkerResult
 
 _LEAST_STALL_S = 10.0
+_MOST_AHEAD = 3
+_GRACE_S = 20.0
+_POLL_S = 0.02
 
 Results = dict[str, list[WorkerResult]]
 
@@ -74,8 +77,8 @@ class Source(Protocol):
         """Say that so many processes will be asked for (some of) these tests next."""
         ...
 
-    def close(self) -> None:
-        """End what was prepared and not asked for."""
+    def close(self, *, at_once: bool = False) -> None:
+        """End what was prepared and not asked for; `at_once`: the session is being interrupted."""
         ...
 
 
@@ -83,8 +86,9 @@ class Fleet:
     """Starts workers and gathers what they measure, one at a time.
 
     Importing torch and collecting take a worker far longer than measuring: those that were
-    announced start beforehand, `ahead` at once (by default one for every four cores), and wait for
-    their turn before they touch the GPU.
+    announced start beforehand, `ahead` at once (by default one for every four cores, three at
+    most), and wait for their turn before they touch the GPU. One that fails before its first test,
+    perhaps only because there were several at once, is replaced by one that starts alone.
     """
 
     def __init__(
@@ -102,7 +106,7 @@ class Fleet:
         self._environ = environment(os.environ if environ is None else environ)
         join_session(self._environ)
         self._progress = progress
-        self._ahead = _cores() // 4 if ahead is None else ahead
+        self.ahead = min(_MOST_AHEAD, _cores() // 4) if ahead is None else ahead
         self._spares: list[_Process] = []
         self._announced: tuple[str, ...] = ()
         self._due = 0
@@ -139,33 +143,47 @@ class Fleet:
         self._due = processes
         self._start_ahead()
 
-    def close(self) -> None:
-        """End the processes that wait."""
+    def close(self, *, at_once: bool = False) -> None:
+        """Let the processes that wait end by themselves: what they import may hold locks."""
         self._due = 0
+        for spare in self._spares:
+            with contextlib.suppress(OSError):
+                spare.release((), kernels=False)
+        until = time.monotonic() + (0.0 if at_once else _GRACE_S)
         while self._spares:
-            self._spares.pop().end()
+            spare = self._spares.pop()
+            while spare.is_running and time.monotonic() < until:
+                time.sleep(_POLL_S)
+            spare.end()
 
     def start(self, nodeids: Sequence[str], *, kernels: bool) -> _Process:
         """A process that measures these tests now: one that waited for them, or a new one."""
-        ready: _Process | None = None
+        process: _Process | None = None
         if set(nodeids) <= set(self._announced):
             self._due = max(0, self._due - 1)
-            while self._spares and ready is None:
-                ready = self._spares.pop(0)
-                if not ready.is_running:  # perhaps only because there were several at once
-                    ready.end()
-                    ready = None
-        if ready is None:
+            process = self._released(nodeids, kernels=kernels)
+        if process is None:
             process = _Process(self, nodeids, kernels=kernels)
-        else:
-            ready.release(nodeids, kernels=kernels)
-            process = ready
         self._start_ahead()
         return process
 
+    def _released(self, nodeids: Sequence[str], *, kernels: bool) -> _Process | None:
+        """The first of those that wait which still runs and can be told."""
+        while self._spares:
+            spare = self._spares.pop(0)
+            if spare.is_running:
+                with contextlib.suppress(OSError):
+                    spare.release(nodeids, kernels=kernels)
+                    return spare
+            spare.end()
+        return None
+
     def _start_ahead(self) -> None:
-        while len(self._spares) < min(self._due, self._ahead) and self.budget.left > 0:
-            self._spares.append(_Process(self, self._announced, held=True))
+        while len(self._spares) < min(self._due, self.ahead) and self.budget.left > 0:
+            try:
+                self._spares.append(_Process(self, self._announced, held=True))
+            except OSError:
+                return  # no process or folder to be had for what is not needed yet
 
     def tell(self, what: str, progress: Progress) -> None:
         if self._progress is not None:
@@ -177,9 +195,14 @@ class Fleet:
 
 
 def _cores() -> int:
+    """The cores this process may use, by affinity and by a container's quota."""
+    cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        cores = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        cores = min(cores, int(quota) // int(period))
+    return cores
 
 
 class _Process:
@@ -201,6 +224,7 @@ class _Process:
             held=str(folder / "go.json") if held else "",
             preload=fleet.loaded if held else (),
         )
+        self.waited = held
         try:
             self.worker = Worker(fleet.launch, self._order, folder, fleet.environ)
         except BaseException:
@@ -251,9 +275,20 @@ class _Round:
         self.processes = processes
         self.results: dict[str, WorkerResult] = {}
         self.running: str | None = None
+        self.began = False  # a test
 
     def run(self) -> list[WorkerResult]:
         """At least one result, unless the budget ended first."""
+        waited = self._run_one()
+        if waited and not self.began and self.fleet.budget.left > 0:
+            self.fleet.ahead = 0
+            self.fleet.close()
+            self.results.clear()
+            self._run_one()
+        return list(self.results.values())
+
+    def _run_one(self) -> bool:
+        """One process to its end; whether it had waited for its turn."""
         budget = self.fleet.budget
         with ended_by_signals():
             process = self.fleet.start(self.nodeids, kernels=self.kernels)
@@ -270,12 +305,16 @@ class _Round:
                 self._settle(worker, out_of_time)
             finally:
                 process.end()
-        return list(self.results.values())
+        return process.waited
 
     def _take(self, event: Event | None) -> None:
         if event is not None:
             if event.kind == "start":
-                self.running = event.nodeid
+                self.running, self.began = event.nodeid, True
+            elif event.kind == "ready" and event.text:
+                # What touches the GPU when it is imported must not be beside what measures.
+                self.fleet.ahead = 0
+                self.fleet.close()
             elif event.kind == "deferred":
                 self.running = None
             elif event.kind == "result" and event.result is not None:
@@ -329,38 +368,3 @@ class _Round:
                 message=cause,
                 longrepr="\n".join([cause, "its last lines:", *(f"  {line}" for line in last)]),
             )
-
-
-class Replay:
-    """Plays recorded results instead of measuring: each process takes a test's next one.
-
-    A test's results start again from the first after the last, so that one line can stand for
-    processes that all agree.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        recorded = read_recorded(path)
-        self._turns = {nodeid: itertools.cycle(results) for nodeid, results in recorded.items()}
-
-    def measure(
-        self,
-        nodeids: Sequence[str],
-        *,
-        processes: int = 1,
-        kernels: bool = False,
-        what: str = "measuring",
-    ) -> Results:
-        """Results as a fleet would give them; a test without any in the file has none here."""
-        del kernels, what
-        return {
-            nodeid: [next(self._turns[nodeid]) for _ in range(processes)]
-            for nodeid in nodeids
-            if nodeid in self._turns
-        }
-
-    def prepare(self, nodeids: Sequence[str], processes: int) -> None:
-        """Nothing takes time here."""
-
-    def close(self) -> None:
-        """Nothing was prepared."""

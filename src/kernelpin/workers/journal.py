@@ -62,9 +62,9 @@ class Journal:
         if processes > noted:
             self.source.prepare(nodeids, processes - noted)
 
-    def close(self) -> None:
+    def close(self, *, at_once: bool = False) -> None:
         """See `Source`."""
-        self.source.close()
+        self.source.close(at_once=at_once)
 
     def _note(self, results: Sequence[WorkerResult]) -> None:
         measured = [r for r in results if r.outcome == "passed" and r.samples is not None]

@@ -46,8 +46,9 @@ class WorkerResult:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line a worker writes: `ready`, `start`, `deferred`, `result`, `kernels` (of a test whose
-    result is out), `waiting` (for the GPU) or `loaded` (what `Order.preload` may ask for)."""
+    """One line a worker writes: `ready` (with a text where it is on the GPU already), `start`,
+    `deferred`, `result`, `kernels` (of a test whose result is out), `waiting` (for the GPU) or
+    `loaded` (what `Order.preload` may ask for)."""
 
     kind: str
     nodeid: str = ""
