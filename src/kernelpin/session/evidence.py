@@ -39,7 +39,7 @@ from kernelpin.workers import WorkerResult
 _BOUND = 1e-9
 # A block measured while something else used the GPU is tried again, so often.
 _ATTEMPTS = 3
-MOST_OF_A_FIGURE = 0.2
+_MOST_OF_A_FIGURE = 0.2
 # Counts are exact where two processes agree on them.
 _AGREEING = 2
 
@@ -243,12 +243,11 @@ class Evidence:
         """
         if found.same_card or self.case.limit is not None or found.entry.limit is not None:
             return MIN_DIFFERENCE_US
-        kernels = 1
-        if found.entry.metric == "device_us":
-            names = (kernel for kernel in found.entry.kernels if not kernel.name.startswith("Mem"))
-            kernels = max(1, round(sum(kernel.count for kernel in names)))
         gap = MIN_DIFFERENCE_OTHER_CARD_US
-        return min(gap * kernels, max(gap, MOST_OF_A_FIGURE * found.entry.median))
+        if found.entry.metric == "kernel_us":
+            return gap
+        many = sum(k.count for k in found.entry.kernels if not k.name.startswith("Mem"))
+        return min(gap * max(1, many), max(gap, _MOST_OF_A_FIGURE * found.entry.median))
 
     def _judged_ratio(self, final: bool) -> Verdict:
         other = self._stored_otherwise()
