@@ -182,6 +182,7 @@ def test_where_none_can_start_beforehand_one_starts_when_it_is_its_turn(fleet, m
 
 def test_tests_that_touch_the_gpu_when_they_are_imported_wait_for_nobody(fleet, tmp_path):
     torch = tmp_path / "torch.py"
+    (tmp_path / "test_it.py").write_text(f"import torch\n{TESTS}")
     on_gpu = "cuda.is_initialized, cuda.empty_cache = lambda: True, lambda: None"
     torch.write_text(f"{torch.read_text()}\n{on_gpu}\n")
     fleet.prepare([A], 3)

@@ -236,12 +236,11 @@ class Evidence:
         return verdict
 
     def _least_difference(self, found: Found) -> float:
-        """What is never SLOWER, in µs: on another card, what gaps between kernels can differ by.
+        """What is never SLOWER, in µs: on another card, what gaps between kernels differ by.
 
-        No more than a fifth of the figure, since kernels can run beside each other; and a limit of
-        the test's own is meant as it is.
+        At most a fifth, since kernels can run beside each other; a test's own limit stands.
         """
-        if found.same_card or self.case.limit is not None or found.entry.limit is not None:
+        if found.same_card or (self.case.limit or found.entry.limit) is not None:
             return MIN_DIFFERENCE_US
         gap = MIN_DIFFERENCE_OTHER_CARD_US
         if found.entry.metric == "kernel_us":
