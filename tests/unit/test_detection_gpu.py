@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -138,7 +139,13 @@ def test_pytest_benchmark_itself_measures_the_rival():
         "print('\\n' + json.dumps(told))"
     )
     shown = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        # Beside xdist's workers pytest-benchmark disables itself.
+        env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     told = json.loads(shown.stdout.splitlines()[-1])
     assert told.keys() == {"a b|0", "c|10"}
