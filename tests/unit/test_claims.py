@@ -956,8 +956,8 @@ def test_a_failure_has_its_message_in_parts():
 
 def test_the_trace_may_be_said_to_lie_elsewhere():
     failed = failure()
-    failed.finding = failed.finding.saved_as("/tmp/kept.json.gz")
-    assert str(failed).endswith("\n  trace: /tmp/kept.json.gz (open in ui.perfetto.dev)")
+    failed.finding = failed.finding.saved_as("traces/kept.json.gz")
+    assert str(failed).endswith("\n  trace: traces/kept.json.gz (open in ui.perfetto.dev)")
 
 
 def test_a_failure_is_known_by_its_public_name():

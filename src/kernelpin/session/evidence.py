@@ -396,6 +396,5 @@ def _figure(samples: Samples | None) -> str:
     """A process's figure in its unit."""
     if samples is None or not samples.values:
         return "counts"
-    return (
-        f"{samples.figure:.3f} ×" if samples.metric == "host_ratio" else format_us(samples.figure)
-    )
+    figure = samples.figure
+    return f"{figure:.3f} ×" if samples.metric == "host_ratio" else format_us(figure)
