@@ -6,7 +6,7 @@
     python benchmarks/detection_gpu.py --table earlier/ detection/ --join        # only judge again
 
 Every GPU is a lane of its own; up to four lanes share the workloads among them. In a lane one
-process after the other measures with the product's stopwatch: one that plans (how much longer a
+process after the other measures with the product's stopwatch: two that plan (how much longer a
 chain of FMAs makes +1 % of each workload, see planted.py), then the baseline's, then as many as the
 time allows, each measuring every workload at every size in an order of its own. A process is a fork
 of one that has imported torch and not touched the GPU: context, addresses and clocks are fresh.
@@ -39,11 +39,11 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]  # the tree's own, whatever is ins
 
 from benchmarks.detected import TROUBLES, report  # noqa: E402
 from benchmarks.detecting import Found, Order, dry, work  # noqa: E402
-from benchmarks.planted import WORKLOADS, Steps, Workload, planned  # noqa: E402
+from benchmarks.planted import WORKLOADS, Steps, Workload, corrected, planned  # noqa: E402
 from kernelpin.machine import why_no_gpu  # noqa: E402
 from kernelpin.verdict import LOOKS, STORED_SAME_CARD, is_suspect  # noqa: E402
 
-RIVAL_EVERY = 5  # of the processes that measure everything
+RIVAL_EVERY = 8  # of the processes that measure everything
 
 
 # -- one lane: a GPU and its processes in turn ---------------------------------------------------
@@ -80,6 +80,8 @@ class Lane:
                 self.troubled(name, unchanged, [found for found in before if found])
             return 0
         steps = planned(plan["figures"], plan["ns_per_step"], self.sizes)
+        if (again := self.process("plan again", steps)) is not None:
+            steps = corrected(steps, again["figures"])
         # A guess for the first of them; after that it is known.
         self.longest["now"] = len(self.sizes) * self.longest.get("baseline", 0.0)
         self.longest["now+rival"] = 2 * self.longest["now"]

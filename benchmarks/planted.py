@@ -2,8 +2,11 @@
 
 Each is a real operation and, in the same CUDA graph, one kernel that runs a chain of dependent
 FMAs. Slower means a longer chain and nothing else: the same kernels, launches and addresses. How
-much longer is known from the kernel itself: its time is linear in the length, and `ns_per_step` is
+much longer comes from the kernel itself: its time is linear in the length, and `ns_per_step` is
 the slope between two long chains, timed in the process that plans. A step is about 4 cycles (2 ns).
+Beside a GEMM at the power cap a step takes other than alone, and a GEMM that the chain lets rest is
+faster: so a second process measures what each length really adds, and lengths are corrected once by
+that. Neither process serves in any verdict.
 Where torch cannot compile a kernel (before 2.9), torch.cuda._sleep counts cycles instead, in steps
 of about 20 ns: 1 % of 3 µs is one or two of them. What was measured is printed beside what was
 planted.
@@ -194,3 +197,21 @@ def planned(figures: dict[str, Any], ns_per_step: float, sizes: Sequence[int]) -
         }
         for name, figure in figures.items()
     }
+
+
+def corrected(steps: Steps, figures: dict[str, Any]) -> Steps:
+    """Lengths that add what they should, given what those in `steps` were measured to add.
+
+    Where an addition is lost in the noise (less than half of what was planted, or more than twice)
+    the length stays: so small a one says nothing.
+    """
+    own = {workload.name: workload.steps for workload in WORKLOADS}
+    found: Steps = {}
+    for name, sizes in steps.items():
+        unchanged, found[name] = figures[name]["0"]["us"], {}
+        for size, length in sizes.items():
+            added = figures[name][size]["us"] / unchanged - 1
+            ratio = float(size) / 100 / added if added > 0 else 0.0
+            factor = ratio if 0.5 <= ratio <= 2 else 1.0
+            found[name][size] = own[name] + round((length - own[name]) * factor)
+    return found

@@ -10,10 +10,23 @@ from __future__ import annotations
 from contextlib import contextmanager
 from types import SimpleNamespace
 
+import torch
+
 LAUNCH_US = 5.0  # host, per launch
 GRAPH_LAUNCH_US = 12.0
 GAP_US = 0.5  # GPU, between two nodes or launches
 CYCLES_PER_US = 1980.0
+
+
+class Memory:
+    """Of a simulated GPU."""
+
+    def __init__(self, gpu: SimulatedCuda, size: int) -> None:
+        self._gpu, self._size = gpu, size
+        gpu.allocated += size
+
+    def __del__(self) -> None:
+        self._gpu.allocated -= self._size
 
 
 class SimulatedCuda:
@@ -32,6 +45,9 @@ class SimulatedCuda:
         self.pools_ended: list[object] = []
         self.clock_factor = 1.0  # of kernel times: above 1 the clock is low
         self.queue_limit = 1000
+        self.memory = 140 << 30
+        self.allocated = 0
+        self.pads: list[int] = []
         self._queue: list[float] = []  # when each entry ends
 
     # what kernels and callables use
@@ -43,6 +59,13 @@ class SimulatedCuda:
             self.captured.append(us)
             return
         self._enqueue(LAUNCH_US, us * self.clock_factor)
+
+    def allocate(self, size: int) -> Memory:
+        """Take memory until what is returned is let go."""
+        if self.allocated + size > self.memory:
+            raise torch.cuda.OutOfMemoryError
+        self.pads.append(size)
+        return Memory(self, size)
 
     def wait(self) -> None:
         """Synchronise as `.item()` does."""

@@ -220,6 +220,12 @@ def why(folder, ref=None, environ=PLAIN, **options):
         return base.reason
 
 
+def test_a_commit_given_in_full_is_named_in_short(repository):
+    commit = git(repository, "rev-parse", "main")
+    with checkout(repository, commit, environ=PLAIN) as base:
+        assert (base.ref, base.commit) == (commit[:10], commit)
+
+
 def test_an_unknown_ref_is_named(repository):
     assert why(repository, "nowhere").startswith("no commit 'nowhere' in this repository")
     assert why(repository, "--all").startswith("no commit '--all'")

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.detected import cases_of, report
 from benchmarks.detecting import Order, dry
 from benchmarks.detection_gpu import ROOT
-from benchmarks.planted import WORKLOADS, planned
+from benchmarks.planted import WORKLOADS, corrected, planned
 
 SIZES = (0, 1, 2, 5, 10)
 
@@ -52,6 +52,18 @@ def test_what_is_planted_is_what_is_measured(told):
     for row in told[1]["workloads"]:
         for size, measured in row["measured"].items():
             assert measured == pytest.approx(float(size) / 100, abs=0.004), row["workload"]
+
+
+def test_a_length_that_added_too_little_is_corrected():
+    """Of a step that was thought to take 2 ns and takes 1.6; noise and nonsense change nothing."""
+    name, own = WORKLOADS[3].name, WORKLOADS[3].steps
+    us = {"0": 100.0, "1": 100.1, "2": 101.6, "5": 104.0, "10": 95.0}
+    steps = planned({name: {"0": {"us": 100.0}}}, 2.0, SIZES)
+
+    found = corrected(steps, {name: {size: {"us": value} for size, value in us.items()}})
+
+    added = {size: length - own for size, length in found[name].items()}
+    assert added == {"0": 0, "1": 500, "2": 1250, "5": 3125, "10": 5000}
 
 
 def test_each_method_finds_what_it_promises(told):

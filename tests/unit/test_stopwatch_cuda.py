@@ -38,6 +38,7 @@ def gpu(monkeypatch):
     monkeypatch.setattr(events.time, "perf_counter", lambda: sim.host_us / 1e6)
     # a failed capture is healed by a small one
     monkeypatch.setattr(torch, "zeros", lambda *a, device: sim.kernel(1.0))
+    monkeypatch.setattr(torch, "empty", lambda size, *, dtype, device: sim.allocate(size))
     graphs._broken.clear()
     return sim
 
@@ -66,6 +67,29 @@ def test_a_sample_holds_at_least_2_5_ms_of_gpu_work_and_hardly_more(gpu):
 def test_every_graph_and_its_memory_is_given_back(gpu, l2):
     stopwatch()(lambda: gpu.kernel(10.0), l2=l2)
     assert gpu.graphs_held == 0
+
+
+def test_each_test_has_a_layout_of_memory_of_its_own(gpu):
+    """A pad of 10 MB or more, in whole pages: one at a time, so that the memory is not used up."""
+    held = []
+    for _ in range(3):  # processes
+        watch = stopwatch()
+        for _ in range(10):
+            watch(lambda: held.append(gpu.allocated) or gpu.kernel(30.0))
+        del watch
+    pads = gpu.pads
+    assert len(pads) == 30
+    assert len(set(pads[:10])) > 3
+    assert pads[:10] != pads[10:20] != pads[20:]
+    assert all(10 << 20 <= size <= 72 << 20 and size % (2 << 20) == 0 for size in pads)
+    assert set(held) == set(pads)
+
+
+def test_a_full_gpu_has_no_room_for_a_pad_and_is_measured_all_the_same(gpu):
+    gpu.memory = 5 << 20
+    samples = stopwatch()(lambda: gpu.kernel(30.0))
+    assert samples.figure == pytest.approx(30.0 + GAP_US, rel=0.002)
+    assert gpu.pads == []
 
 
 def test_warm_up_and_capture_run_on_one_stream_that_is_not_the_default(gpu):

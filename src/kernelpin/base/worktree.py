@@ -25,6 +25,7 @@ from filelock import FileLock, Timeout
 from kernelpin.base.git import Git, GitError
 from kernelpin.trace import KernelpinWarning
 
+_SHORT = 10  # digits of a commit that is given in full, as CI systems do
 _PREFIX, _LOCK, _TREE = "kernelpin-base-", "lock", "tree"
 # Where CI systems name the branch that a pull request goes to.
 _TARGETS = (
@@ -122,7 +123,7 @@ def _commit(git: Git, ref: str | None, environ: Mapping[str, str]) -> tuple[str,
         commit = _resolved(git, ref)
         if commit is None:
             raise GitError(f"no commit {ref!r} in this repository{_how_to_fetch(git, ref)}")
-        return ref, commit
+        return (commit[:_SHORT] if ref == commit else ref), commit
     wanted = next((environ[name] for name in _TARGETS if environ.get(name)), None)
     branch = next((it for it in ([wanted] if wanted else _MAIN) if _resolved(git, it)), None)
     if branch is None:
