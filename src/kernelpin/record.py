@@ -6,12 +6,15 @@ import argparse
 import hashlib
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 PROCESSES = 12
 LEAST = 8
@@ -26,7 +29,7 @@ Measure the timing tests that PYTEST-ARGS select in fresh processes, and store t
 
 Interrupted, it keeps the processes that finished; the same command on the same code goes on
 from there within a day. Exit codes: 0: all stored; 1: a test failed, a figure was refused, or
-nothing was measured; 2: wrong use; 130: interrupted."""
+nothing was measured; 2: wrong use; 130: interrupted, 143: by SIGTERM."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -81,13 +84,7 @@ def run(args: argparse.Namespace) -> int:
         *(["--kernelpin-add"] if args.add else []),
         *([f"--kernelpin-reason={args.reason}"] if args.reason else []),
     ]
-    process = subprocess.Popen(command)
-    while True:
-        try:
-            status = process.wait()
-            break
-        except KeyboardInterrupt:
-            continue  # pytest was interrupted by the same key, and ends by itself
+    status = _status_of(command)
     if status == 0:
         measured = journal.exists()
         journal.unlink(missing_ok=True)
@@ -101,7 +98,42 @@ def run(args: argparse.Namespace) -> int:
     if journal.exists():
         again = shlex.join(["kernelpin", "record", *sys.argv[2:]])
         print(f"what was measured is kept: {again} goes on from there", file=sys.stderr)
+    if status > 128:
+        return status
     return _INTERRUPTED if status == 2 else (2 if status in (4, 5) else 1)
+
+
+def _status_of(command: list[str]) -> int:
+    """Run it to its end; 128 and more: a signal ended it."""
+    process = subprocess.Popen(command)
+    with _passed_on(process):
+        while True:
+            try:
+                status = process.wait()
+                return status if status >= 0 else 128 - status
+            except KeyboardInterrupt:
+                continue  # pytest was interrupted by the same key, and ends by itself
+
+
+@contextmanager
+def _passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A time limit's SIGTERM comes to this process alone: pytest must not go on without it."""
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        process.send_signal(number)
+
+    taken = []
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # A handler of someone else's, or that the signal is ignored (nohup), stays.
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, pass_on)
+            taken.append(number)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _why_nothing() -> str:

@@ -171,7 +171,15 @@ def test_a_journal_older_than_a_day_is_not_used(recording, hours, figure):
     assert entry.median == pytest.approx(figure, rel=0.01)
 
 
-def test_interrupted_it_keeps_what_it_has_and_says_how_to_go_on(project):
+@pytest.mark.parametrize(
+    ("send", "number", "status"),
+    [
+        (os.killpg, signal.SIGINT, 130),  # as Ctrl-C does: to the whole foreground group
+        (os.kill, signal.SIGTERM, 143),  # as `timeout` does: to the command alone
+    ],
+    ids=["ctrl-c", "time limit"],
+)
+def test_interrupted_it_keeps_what_it_has_and_says_how_to_go_on(project, send, number, status):
     """The second process of twelve hangs; the first one's figures are there afterwards."""
     stand_in_for_a_gpu(project)
     project.write(
@@ -181,7 +189,7 @@ import os, time
 
 def test_a(stopwatch):
     if os.path.exists("measured-once"):
-        open("hangs", "w").close()
+        open("hangs", "w").write(str(os.getpid()))
         time.sleep(100)
     open("measured-once", "w").close()
     stopwatch(print)
@@ -203,9 +211,11 @@ def test_a(stopwatch):
     until = time.monotonic() + 60
     while not (project.path / "hangs").exists() and time.monotonic() < until:
         time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to the whole foreground group
-    out, _ = process.communicate(timeout=30)
-    assert process.returncode == 130, out
+    send(process.pid, number)
+    out, _ = process.communicate(timeout=30)  # the pipe closes when all of them have ended
+    assert process.returncode == status, out
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((project.path / "hangs").read_text()), 0)
     assert "what was measured is kept: kernelpin record -- test_speed.py goes on from there" in out
     journal = journal_for(["test_speed.py"])
     assert len(journal.read_bytes().splitlines()) == 1
