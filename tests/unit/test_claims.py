@@ -874,6 +874,37 @@ def test_what_cannot_be_an_ops_name_is_not_said_to_be_missing(no_torch, name):
         expect(small_trace(*FEW)).does_not_dispatch("aten::mm", name)
 
 
+@pytest.mark.parametrize(
+    ("slip", "name"),
+    [
+        ("cudaDeviceSynchronise", "cudaDeviceSynchronize"),
+        ("cudaStreamSyncronize", "cudaStreamSynchronize"),
+        ("cudamemset", "cudaMemset"),
+        ("cudaMemcpyAsnyc", "cudaMemcpyAsync"),
+        ("hipDeviceSynchronise", "hipDeviceSynchronize"),
+        ("cuLaunchKernelEX", "cuLaunchKernelEx"),
+    ],
+)
+def test_a_slip_in_a_well_known_functions_name_is_not_said_to_be_missing(slip, name):
+    glob = f"{slip[:-1]}[{slip[-1]}]"
+    told = f"'{slip}' is no runtime call, and so is never called: the function is '{name}'; "
+    with pytest.raises(ValueError, match=re.escape(f"{told}of another one claim it as the glob")):
+        expect(small_trace(*FEW)).does_not_call(slip)
+    expect(small_trace(*FEW)).does_not_call(glob)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cudaMallocHost", "cudaMallocManaged", "cudaMemcpy2DAsync", "cuMemcpyAsync", "cuMalloc*"),
+        *("cudaGraphExecUpdate", "cudaArrayGetInfo", "ncclAllReduce", "hipModuleLoadData"),
+        *("cudaEventSynchronize", "hipEventSynchronize", "cudaStreamAddCallback", "cudaFreeArray"),
+    ],
+)
+def test_any_other_functions_name_is_believed(name):
+    expect(small_trace(*FEW)).does_not_call(name)
+
+
 @pytest.mark.parametrize("name", NO_CALL)
 def test_what_cannot_be_a_runtime_calls_name_is_not_said_to_be_missing(name):
     with pytest.raises(ValueError, match=f"^'{re.escape(name)}' is no runtime .*{NO_CALL[name]}$"):

@@ -94,7 +94,8 @@ class OpClaims(ClaimsBase):
     def does_not_call(self, name: str, *, because: str | None = None) -> Self:
         """The runtime or driver function is not called.
 
-        Mind its spelling: which functions there are, no trace tells.
+        Mind its spelling: which functions there are, no trace tells. ValueError where it is that of
+        a well-known function but for a letter.
 
         >>> expect(trace).does_not_call("cudaMalloc", because="the allocator is warm")
         """

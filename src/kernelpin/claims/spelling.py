@@ -21,6 +21,25 @@ ATEN = "aten::"
 _GLOB = re.compile(r"[*?\[]")
 _IDENTIFIER = re.compile(r"[\w*?!\[\]-]+")  # or a glob of one
 _BARE = re.compile(r"(?:torch\.(?:\w+\.)*)?(\w+)")  # `add`, `torch.add`
+# What claims are about, without its prefix. A name that is close to one of these is taken for a
+# slip; any other is believed, since a trace does not tell which functions there are.
+_CALLS = """
+    LaunchKernel LaunchKernelEx LaunchKernelExC LaunchCooperativeKernel ModuleLaunchKernel
+    ExtModuleLaunchKernel ExtLaunchKernel LaunchHostFunc GraphLaunch GraphInstantiate
+    Malloc MallocAsync MallocHost MallocManaged MallocFromPoolAsync HostAlloc HostRegister Free
+    FreeAsync FreeHost MemAlloc MemAllocAsync MemFree MemFreeAsync MemCreate MemMap MemUnmap
+    Memcpy MemcpyAsync Memcpy2D Memcpy2DAsync Memcpy3D Memcpy3DAsync MemcpyPeer MemcpyPeerAsync
+    MemcpyDtoDAsync MemcpyDtoHAsync MemcpyHtoDAsync MemcpyWithStream Memset MemsetAsync Memset2D
+    Memset2DAsync DeviceSynchronize StreamSynchronize EventSynchronize CtxSynchronize StreamQuery
+    StreamWaitEvent EventCreate EventCreateWithFlags EventRecord EventRecordWithFlags EventQuery
+    EventDestroy EventElapsedTime StreamCreate StreamCreateWithFlags StreamCreateWithPriority
+    StreamDestroy StreamBeginCapture StreamEndCapture StreamIsCapturing StreamGetCaptureInfo
+    FuncGetAttributes FuncSetAttribute GetDevice SetDevice GetDeviceCount GetDeviceProperties
+    DeviceGetAttribute PointerGetAttribute PointerGetAttributes PeekAtLastError GetLastError
+    OccupancyMaxActiveBlocksPerMultiprocessor OccupancyMaxActiveBlocksPerMultiprocessorWithFlags
+"""
+_KNOWN_CALLS = sorted(prefix + call for call in _CALLS.split() for prefix in ("cuda", "cu", "hip"))
+_CLOSE = 0.92  # difflib's ratio: one letter of 20 is 0.95, cudaMalloc and cudaMallocHost 0.83
 _OF_ATEN = re.compile(r"aten[.:]", re.IGNORECASE)
 
 
@@ -67,6 +86,13 @@ def _no_call(name: str, trace: Trace) -> str | None:
         return "they are recorded like 'cudaMalloc', without blanks and brackets"
     if found := next((n for n in there if n.lower() == name.lower()), None):
         return f"in this trace it is {short(found)!r}"
+    if _GLOB.search(name) or name in _KNOWN_CALLS:
+        return None
+    near = [n for n in _KNOWN_CALLS if n.lower() == name.lower()]
+    near += difflib.get_close_matches(name, {*_KNOWN_CALLS, *there}, n=1, cutoff=_CLOSE)
+    if near:
+        one = f"{name[:-1]}[{name[-1]}]"
+        return f"the function is {short(near[0])!r}; of another one claim it as the glob {one!r}"
     return None
 
 
