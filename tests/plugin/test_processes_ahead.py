@@ -75,7 +75,7 @@ def test_announced_processes_collect_beforehand_and_measure_one_at_a_time(fleet)
     assert fleet.notes("begin") == []
     results = [fleet.measure([A, B]) for _ in range(3)]
     assert [sorted(result) for result in results] == [[A, B]] * 3
-    assert all(r.outcome == "passed" for result in results for (r,) in result.values())
+    assert all(r.outcome == "passed" for result in results for r in result.values())
     spans = zip(fleet.notes("begin"), fleet.notes("end"), strict=True)
     ends = 0.0
     for begin, end in spans:
@@ -116,9 +116,9 @@ def test_other_tests_get_processes_of_their_own(fleet):
 def test_after_a_crash_the_next_that_waits_goes_on_with_the_rest(fleet):
     fleet.prepare([CRASH, A], 2)
     results = fleet.measure([CRASH, A])
-    assert results[CRASH][0].outcome == "failed"
-    assert "exit code 3" in results[CRASH][0].message
-    assert results[A][0].outcome == "passed"
+    assert results[CRASH].outcome == "failed"
+    assert "exit code 3" in results[CRASH].message
+    assert results[A].outcome == "passed"
     assert len(fleet.notes("collected")) == 2
 
 
@@ -128,7 +128,7 @@ def test_one_that_died_while_it_waited_is_no_failure_of_a_test(fleet):
     (spare,) = fleet._spares
     spare.worker.process.kill()
     wait_until(lambda: not spare.is_running)
-    assert fleet.measure([A])[A][0].outcome == "passed"
+    assert fleet.measure([A])[A].outcome == "passed"
 
 
 @pytest.mark.parametrize("at_once", [False, True])
@@ -155,14 +155,14 @@ def test_one_that_could_not_collect_while_others_did_is_replaced_by_one_alone(fl
     time.sleep(1)
     broken.unlink()
     results = fleet.measure([A, B])
-    assert [r.outcome for (r,) in results.values()] == ["passed", "passed"]
+    assert [r.outcome for r in results.values()] == ["passed", "passed"]
     assert fleet._spares == []
 
 
 def test_what_cannot_be_collected_alone_either_fails_its_tests(fleet, tmp_path):
     (tmp_path / "broken").touch()
     fleet.prepare([A], 1)
-    (result,) = fleet.measure([A])[A]
+    result = fleet.measure([A])[A]
     assert result.outcome == "failed"
     assert "two at once broke it" in result.longrepr
 
@@ -177,7 +177,7 @@ def test_where_none_can_start_beforehand_one_starts_when_it_is_its_turn(fleet, m
 
     monkeypatch.setattr(Worker, "__init__", refuse)
     fleet.prepare([A], 2)
-    assert fleet.measure([A])[A][0].outcome == "passed"
+    assert fleet.measure([A])[A].outcome == "passed"
 
 
 def test_tests_that_touch_the_gpu_when_they_are_imported_wait_for_nobody(fleet, tmp_path):
@@ -186,7 +186,7 @@ def test_tests_that_touch_the_gpu_when_they_are_imported_wait_for_nobody(fleet, 
     on_gpu = "cuda.is_initialized, cuda.empty_cache = lambda: True, lambda: None"
     torch.write_text(f"{torch.read_text()}\n{on_gpu}\n")
     fleet.prepare([A], 3)
-    (result,) = fleet.measure([A])[A]
+    result = fleet.measure([A])[A]
     assert result.outcome == "passed", result.longrepr
     assert fleet._spares == []
     fleet.prepare([A], 3)
@@ -213,5 +213,5 @@ test_compiles.pytestmark = [pytest.mark.cpu]
     compiles = "test_it.py::test_compiles"
     for _ in range(2):
         fleet.prepare([compiles], 1)
-        assert fleet.measure([compiles])[compiles][0].outcome == "passed"
+        assert fleet.measure([compiles])[compiles].outcome == "passed"
     assert [note["loaded"] for note in fleet.notes("compiles")] == [False, True]

@@ -90,29 +90,31 @@ def measured(project, *process_figures):
     return Replay(path)
 
 
+def processes(journal, number):
+    """The figures of test_a in so many processes."""
+    results = [journal.measure(["test_speed.py::test_a"]) for _ in range(number)]
+    return [result["test_speed.py::test_a"].samples.figure for result in results]
+
+
 def test_a_journal_gives_again_what_was_measured_and_measures_the_rest(project):
-    path, test = project.path / "journal.jsonl", "test_speed.py::test_a"
-    first = Journal(measured(project, 1.0, 2.0, 3.0), path).measure([test], processes=3)
-    again = Journal(measured(project, 4.0, 5.0), path, GPU).measure([test], processes=5)
-    figures_ = [result.samples.figure for result in again[test]]
-    assert len(first[test]) == 3
-    assert figures_ == [1.0, 2.0, 3.0, 4.0, 5.0]
+    path = project.path / "journal.jsonl"
+    assert processes(Journal(measured(project, 1.0, 2.0, 3.0), path), 3) == [1.0, 2.0, 3.0]
+    again = Journal(measured(project, 4.0, 5.0), path, GPU)
+    assert processes(again, 5) == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 def test_a_journal_cut_off_in_the_middle_of_a_line_loses_that_line_alone(project):
-    path, test = project.path / "journal.jsonl", "test_speed.py::test_a"
-    Journal(measured(project, 1.0, 2.0, 3.0), path).measure([test], processes=3)
+    path = project.path / "journal.jsonl"
+    processes(Journal(measured(project, 1.0, 2.0, 3.0), path), 3)
     path.write_bytes(path.read_bytes()[:-40])
-    again = Journal(measured(project, 9.0), path).measure([test], processes=3)
-    assert [result.samples.figure for result in again[test]] == [1.0, 2.0, 9.0]
+    assert processes(Journal(measured(project, 9.0), path), 3) == [1.0, 2.0, 9.0]
 
 
 def test_what_another_gpu_measured_is_not_given_again(project):
-    path, test = project.path / "journal.jsonl", "test_speed.py::test_a"
-    Journal(measured(project, 1.0), path).measure([test])
+    path = project.path / "journal.jsonl"
+    processes(Journal(measured(project, 1.0), path), 1)
     other = replace(GPU, torch="2.13.0")
-    again = Journal(measured(project, 9.0), path, other).measure([test])
-    assert [result.samples.figure for result in again[test]] == [9.0]
+    assert processes(Journal(measured(project, 9.0), path, other), 1) == [9.0]
 
 
 def test_failures_are_not_noted(project):
@@ -161,9 +163,7 @@ def test_code_beside_the_folder_it_is_recorded_from_counts_too(recording, monkey
 def test_a_journal_older_than_a_day_is_not_used(recording, hours, figure):
     arguments = ["--kernelpin-replay=replay.jsonl"]
     journal = journal_for(arguments)
-    Journal(measured(recording, *figures(7.0, 12)), journal, GPU).measure(
-        ["test_speed.py::test_a"], processes=12
-    )
+    processes(Journal(measured(recording, *figures(7.0, 12)), journal, GPU), 12)
     then = time.time() - hours * 3600
     os.utime(journal, (then, then))
     assert main(["record", "--", *arguments]) == 0

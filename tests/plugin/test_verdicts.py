@@ -89,7 +89,7 @@ def test_where_the_budget_ends_before_another_process_the_acquittal_stands(proje
     test = Evidence(Case("test_speed.py::test_it"), Store(settings.baselines), settings)
     state = {"l2": "hot", "input": "bf16[64,32]", "state": (STATE,)}
     samples = Samples("device_us", (3.05, 3.07, 3.09), "graph", **state)
-    test.add([WorkerResult("test_speed.py::test_it", samples=samples, gpu=GPU)])
+    test.add(WorkerResult("test_speed.py::test_it", samples=samples, gpu=GPU))
     test.judge()
     assert test.is_acquitted
     assert test.is_faster

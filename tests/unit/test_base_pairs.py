@@ -46,7 +46,7 @@ class Card:
             value = next(self.turns[side, nodeid], None)
             if value is not None:
                 value = value if isinstance(value, WorkerResult) else result(nodeid, value)
-                found[nodeid] = [value]
+                found[nodeid] = value
         return found
 
     def pairs(self, *nodeids, budget=10_000.0):

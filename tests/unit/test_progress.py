@@ -42,15 +42,13 @@ def line(reporter, verbose=0):
     return Line(SimpleNamespace(option=SimpleNamespace(verbose=verbose), pluginmanager=manager))
 
 
-def progress(done, process=1):
-    return Progress(process, 2, done, 20, "t.py::test_it[a]", Budget(60))
+def progress(done):
+    return Progress(done, 20, "t.py::test_it[a]", Budget(60))
 
 
 def test_it_says_what_how_many_how_long_and_which():
     told = said("measuring", progress(3))
-    assert told == (
-        "kernelpin: measuring 3 of 20 tests, process 1 of 2, 0 s of at most 60 s: test_it[a]"
-    )
+    assert told == "kernelpin: measuring 3 of 20 tests, 0 s of at most 60 s: test_it[a]"
 
 
 def test_on_a_terminal_it_is_rewritten_twice_a_second_and_erased_at_the_end(clock):
@@ -71,7 +69,7 @@ def test_elsewhere_it_is_a_line_a_process_and_one_every_half_minute(clock):
     shown = line(reporter)
     for seconds, process in ((0, 1), (10, 1), (29, 1), (31, 1), (32, 2)):
         clock.seconds = seconds
-        shown.tell("measuring", progress(1, process))
+        shown.tell(f"recording, process {process} of 2:", progress(1))
     assert sum(what[0] == "line" for what in reporter.written) == 3
     shown.end()
 

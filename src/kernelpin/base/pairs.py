@@ -7,7 +7,7 @@ are the same for both. Which goes first alternates, so that a drift favours neit
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -82,7 +82,7 @@ def measure_pairs(
         results = {side: measure(side, open_) for side in sides}
         rounds += 1
         for nodeid in open_:
-            tests[nodeid].take(_last(results["base"], nodeid), _last(results["head"], nodeid))
+            tests[nodeid].take(results["base"].get(nodeid), results["head"].get(nodeid))
             tests[nodeid].look(nodeid, judge, clock() - began)
         longest = max(longest, clock() - start)
     return {nodeid: test.settled(nodeid, judge, clock() - began) for nodeid, test in tests.items()}
@@ -146,11 +146,6 @@ class _Test:
             why = f"{len(self.base)} of {LOOKS[0]} pairs were measured"
             return Verdict(Outcome.UNCLEAR, "; ".join(filter(None, [why, told])))
         return judge(nodeid, _figures(self.base), _figures(self.head), True)
-
-
-def _last(results: Mapping[str, list[WorkerResult]], nodeid: str) -> WorkerResult | None:
-    found = results.get(nodeid)
-    return found[-1] if found else None
 
 
 def _figures(results: Sequence[WorkerResult]) -> list[float]:

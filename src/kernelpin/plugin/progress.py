@@ -25,19 +25,19 @@ class Line:
             self._reporter = config.pluginmanager.get_plugin("terminalreporter")
         self._rewrites = bool(self._reporter is not None and self._reporter.isatty)
         self._told = 0.0
-        self._process: tuple[str, int] | None = None
+        self._what = ""
         self._dirty = False
 
     def tell(self, what: str, progress: Progress) -> None:
         """Show where measuring stands, if that is worth a line now."""
         if self._reporter is None:
             return
-        now, process = time.monotonic(), (what, progress.process)
+        now = time.monotonic()
         every = _EVERY_S if self._rewrites else _PLAIN_EVERY_S
-        if process == self._process and now - self._told < every:
+        if what == self._what and now - self._told < every:
             return
-        new = process != self._process
-        self._told, self._process = now, process
+        new = what != self._what
+        self._told, self._what = now, what
         text = said(what, progress)
         if self._rewrites:
             if not self._dirty:
@@ -57,11 +57,9 @@ class Line:
 
 
 def said(what: str, progress: Progress) -> str:
-    """`kernelpin: measuring 3 of 20 tests, process 1 of 12, 14 s of at most 1200 s: test_x[a]`."""
-    process = f", process {progress.process} of {progress.processes}"
+    """`kernelpin: measuring 3 of 20 tests, 14 s of at most 1200 s: test_x[a]`."""
     text = (
-        f"kernelpin: {what} {progress.done} of {progress.tests} tests"
-        f"{process if progress.processes > 1 else ''}, "
+        f"kernelpin: {what} {progress.done} of {progress.tests} tests, "
         f"{progress.budget.used:.0f} s of at most {progress.budget.seconds:.0f} s"
     )
     running = progress.nodeid.rpartition("::")[2]

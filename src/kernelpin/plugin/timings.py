@@ -198,15 +198,13 @@ class Timings:
         session = self._session(Budget(budget_s(self.config)), Line(self.config))
         test = Evidence(case, session.store, session.settings)
         test.add(
-            [
-                WorkerResult(
-                    item.nodeid,
-                    samples=watch.samples,
-                    below=watch.below,
-                    above=watch.above,
-                    gpu=watch.gpu,
-                )
-            ]
+            WorkerResult(
+                item.nodeid,
+                samples=watch.samples,
+                below=watch.below,
+                above=watch.above,
+                gpu=watch.gpu,
+            )
         )
         test.judge(final=True)
         return judgement_of(test, session.settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from kernelpin.baselines import (
     MIN_PROCESSES,
@@ -68,21 +67,20 @@ class Evidence:
 
     # -- what came in --------------------------------------------------------------------------
 
-    def add(self, results: Sequence[WorkerResult]) -> None:
-        """Take in one result a process; the first that is no measurement ends the test.
+    def add(self, result: WorkerResult) -> None:
+        """Take in what a process says; the first that is no measurement ends the test.
 
         A skip or xfail must not hide what another process measured: that is an error.
         """
-        for result in results:
-            self._told.append(result)
-            if result.outcome != "passed":
-                self.ending = self.ending or result
-            elif result.samples is None:
-                self.error = "the test passed, and measured nothing: call stopwatch(...) in it"
-            elif self.verdict is None:
-                self.screened.append(result)
-            else:
-                self.fresh.append(result)
+        self._told.append(result)
+        if result.outcome != "passed":
+            self.ending = self.ending or result
+        elif result.samples is None:
+            self.error = "the test passed, and measured nothing: call stopwatch(...) in it"
+        elif self.verdict is None:
+            self.screened.append(result)
+        else:
+            self.fresh.append(result)
         if self.results and self.ending is not None and self.ending.outcome != "failed":
             self.error, self.ending = self.error or self._contradiction(self.ending), None
 
@@ -354,7 +352,8 @@ class Evidence:
     def take_pairs(self, compared: Compared) -> None:
         """Take in what base and head came to, and judge by both comparisons."""
         self.compared = compared
-        self.add(compared.head)
+        for result in compared.head:
+            self.add(result)
         if compared.verdict is not None and self.verdict is not None:
             self.verdict = dataclasses.replace(self.verdict, decided=False)
             self.judge(final=True)

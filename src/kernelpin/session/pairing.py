@@ -41,7 +41,7 @@ def compare(
         )
         kernels[side].update(_kernels(results))
         if side == "head":
-            failed.update({id_: r[-1] for id_, r in results.items() if r[-1].outcome != "passed"})
+            failed.update({id_: r for id_, r in results.items() if r.outcome != "passed"})
         return results
 
     def judge(nodeid: str, before: Sequence[float], after: Sequence[float], final: bool) -> Verdict:
@@ -77,7 +77,7 @@ def rule_of(test: Evidence) -> Rule:
 
 def _kernels(results: Results) -> dict[str, tuple[KernelFigure, ...]]:
     return {
-        nodeid: found[-1].samples.kernels
+        nodeid: found.samples.kernels
         for nodeid, found in results.items()
-        if found[-1].samples is not None and found[-1].samples.kernels is not None
+        if found.samples is not None and found.samples.kernels is not None
     }

@@ -7,7 +7,6 @@ import dataclasses
 import os
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -23,7 +22,7 @@ _MOST_AHEAD = 3
 _GRACE_S = 20.0
 _POLL_S = 0.02
 
-Results = dict[str, list[WorkerResult]]
+Results = dict[str, WorkerResult]
 
 
 class Budget:
@@ -51,8 +50,6 @@ class Budget:
 class Progress:
     """Where a round of measuring stands: the test at work, and how many of how many are done."""
 
-    process: int
-    processes: int
     done: int
     tests: int
     nodeid: str
@@ -66,11 +63,10 @@ class Source(Protocol):
         self,
         nodeids: Sequence[str],
         *,
-        processes: int = 1,
         kernels: bool = False,
         what: str = "measuring",
     ) -> Results:
-        """One result a process for each test that the budget reached, in the order measured."""
+        """Each test's result in one fresh process, as far as the budget reached."""
         ...
 
     def prepare(self, nodeids: Sequence[str], processes: int) -> None:
@@ -115,24 +111,20 @@ class Fleet:
         self,
         nodeids: Sequence[str],
         *,
-        processes: int = 1,
         kernels: bool = False,
         what: str = "measuring",
     ) -> Results:
-        """Measure each test in that many fresh processes; see `Source`.
+        """Measure each test in a fresh process; see `Source`.
 
         With `kernels`, the timed tests' kernels are listed after all timing. A test that takes its
         process down fails there, and a new process goes on with the rest.
         """
-        gathered: Results = defaultdict(list)
-        for number in range(1, processes + 1):
-            waiting = list(nodeids)
-            while waiting and self.budget.left > 0:
-                round_ = _Round(self, waiting, kernels, what, number, processes)
-                for result in round_.run():
-                    gathered[result.nodeid].append(result)
-                    waiting.remove(result.nodeid)
-        return dict(gathered)
+        gathered: Results = {}
+        waiting = list(nodeids)
+        while waiting and self.budget.left > 0:
+            gathered |= _Round(self, waiting, kernels, what).run()
+            waiting = [nodeid for nodeid in nodeids if nodeid not in gathered]
+        return gathered
 
     def prepare(self, nodeids: Sequence[str], processes: int) -> None:
         """See `Source`; those that wait for other tests are ended."""
@@ -258,26 +250,16 @@ class _Process:
 class _Round:
     """One process's life, and what it leaves of the tests it was given."""
 
-    def __init__(
-        self,
-        fleet: Fleet,
-        nodeids: Sequence[str],
-        kernels: bool,
-        what: str,
-        number: int,
-        processes: int,
-    ) -> None:
+    def __init__(self, fleet: Fleet, nodeids: Sequence[str], kernels: bool, what: str) -> None:
         self.fleet = fleet
         self.nodeids = list(nodeids)
         self.kernels = kernels
         self.what = what
-        self.number = number
-        self.processes = processes
-        self.results: dict[str, WorkerResult] = {}
+        self.results: Results = {}
         self.running: str | None = None
         self.began = False  # a test
 
-    def run(self) -> list[WorkerResult]:
+    def run(self) -> Results:
         """At least one result, unless the budget ended first."""
         waited = self._run_one()
         if waited and not self.began and self.fleet.budget.left > 0:
@@ -285,7 +267,7 @@ class _Round:
             self.fleet.close()
             self.results.clear()
             self._run_one()
-        return list(self.results.values())
+        return self.results
 
     def _run_one(self) -> bool:
         """One process to its end; whether it had waited for its turn."""
@@ -328,8 +310,6 @@ class _Round:
         self.fleet.tell(
             self.what,
             Progress(
-                self.number,
-                self.processes,
                 len(self.results),
                 len(self.nodeids),
                 self.running or "",

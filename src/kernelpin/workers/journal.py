@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from kernelpin.machine import Gpu
@@ -35,26 +35,17 @@ class Journal:
         self,
         nodeids: Sequence[str],
         *,
-        processes: int = 1,
         kernels: bool = False,
         what: str = "measuring",
     ) -> Results:
         """See `Source`; a process is measured for the tests that have none noted."""
-        gathered: Results = defaultdict(list)
-        for number in range(processes):
-            waiting: list[str] = []
-            for nodeid in nodeids:
-                if self._noted[nodeid]:
-                    gathered[nodeid].append(self._noted[nodeid].popleft())
-                else:
-                    waiting.append(nodeid)
-            if not waiting:
-                continue
-            told = f"{what}, process {number + 1} of {processes}" if processes > 1 else what
-            for nodeid, results in self.source.measure(waiting, kernels=kernels, what=told).items():
-                gathered[nodeid] += results
-                self._note(results)
-        return dict(gathered)
+        gathered = {id_: self._noted[id_].popleft() for id_ in nodeids if self._noted[id_]}
+        waiting = [nodeid for nodeid in nodeids if nodeid not in gathered]
+        if waiting:
+            results = self.source.measure(waiting, kernels=kernels, what=what)
+            self._note(results.values())
+            gathered |= results
+        return gathered
 
     def prepare(self, nodeids: Sequence[str], processes: int) -> None:
         """See `Source`; for what is noted no process is started."""
@@ -66,7 +57,7 @@ class Journal:
         """See `Source`."""
         self.source.close(at_once=at_once)
 
-    def _note(self, results: Sequence[WorkerResult]) -> None:
+    def _note(self, results: Iterable[WorkerResult]) -> None:
         measured = [r for r in results if r.outcome == "passed" and r.samples is not None]
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
