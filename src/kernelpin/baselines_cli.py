@@ -80,6 +80,8 @@ def _guarded(command: Command) -> Command:
 
         try:
             return command(args)
+        except BrokenPipeError:
+            raise
         except (BaselineError, OSError) as error:
             print(f"kernelpin: error: {error}", file=sys.stderr)
             return 2

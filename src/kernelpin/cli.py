@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 # Each module offers `register(subparsers)`, which adds its command and sets `func`; it may set
 # `of_unknown`, what more to say of an unknown argument.
+_PIPE_CLOSED = 141  # what a shell calls the end by SIGPIPE
 COMMANDS = ("inspect", "baselines_cli", "record", "folds")
 
 
@@ -28,7 +31,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         subparsers.choices[args.command].error(
             f"unrecognized arguments: {' '.join(unknown)}" + (f"; {more}" if more else "")
         )
-    status: int = args.func(args)
+    try:
+        status: int = args.func(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # a reader that left early, as `| head`
+        # Python would flush once more at exit, and complain there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
     return status
 
 

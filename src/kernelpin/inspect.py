@@ -106,6 +106,8 @@ def _guarded(
     def run(args: argparse.Namespace) -> int:
         try:
             return command(args)
+        except BrokenPipeError:
+            raise
         except (TraceError, OSError) as error:
             print(f"kernelpin {args.command}: {clean(str(error))}", file=sys.stderr)
             return 2
@@ -121,16 +123,11 @@ def _wants_color() -> bool:
 
 
 def _print(lines: Iterable[str], status: int) -> int:
-    """Write the lines; a reader that left early (`| head`) changes nothing about the status."""
+    """Write the lines, in ASCII where the terminal knows no other."""
     text = "\n".join(lines) + "\n"
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
         text = text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Python would flush once more at exit, and complain there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.stdout.write(text)
     return status

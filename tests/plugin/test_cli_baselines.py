@@ -255,6 +255,9 @@ class TestAccept:
         assert code == 2
         assert "report: holds no proposed baselines (<gpu>/<test module>.json)" in err
         assert run("accept", "nowhere")[2].endswith("nowhere: there is no such file or folder\n")
+        Path("report/report.json").write_text("{}")
+        told = ": the run that wrote this report proposes no baselines\n"
+        assert run("accept", "report/proposed")[2].endswith(told)
 
     def test_of_stored_files_says_that_they_propose_nothing(self, run):
         assert run("accept", "baselines") == (1, "", "baselines proposes nothing\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -341,6 +342,32 @@ def test_a_ratio_without_an_entry_of_its_own_is_judged_by_its_bound_alone(timed)
     ratio = Samples("host_ratio", (0.5, 0.5, 0.5), "host")
     timed.result("test_ratio", samples=ratio, below=0.9, gpu=GPU)
     timed.run(ci=True).assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "bound", "outcome"),
+    [
+        ({"below": 0.9}, "below 0.9", "same"),
+        ({"below": 0.4}, "below 0.4", "slower"),
+        ({"above": 0.2}, "above 0.2", "same"),
+        ({"above": 0.7}, "above 0.7", "slower"),
+        ({}, None, "same"),
+    ],
+)
+def test_a_report_shows_a_ratios_bound_and_no_change_against_it(timed, bounds, bound, outcome):
+    ratio = Samples("host_ratio", (0.5, 0.5, 0.5), "host")
+    timed.timing_tests("test_ratio")
+    timed.result("test_ratio", samples=ratio, gpu=GPU, **bounds)
+    timed.run("--kernelpin-report=rep", ci=True)
+    (row,) = json.loads((timed.path / "rep/report.json").read_text())["rows"]
+    assert (row["outcome"], row["now"], row["bound"]) == (outcome, 0.5, bound)
+    assert {row[key] for key in ("ratio", "low", "high", "limit", "detectable")} == {None}
+    (line,) = [
+        line
+        for line in (timed.path / "rep/summary.md").read_text().splitlines()
+        if line.startswith("| <code>")
+    ]
+    assert f"| – | 0.5× | – | {bound or '–'} | – |" in line
 
 
 def test_a_published_reference_allows_its_band(project):

@@ -171,6 +171,11 @@ def test_what_came_to_nothing_is_told_by_itself_as_nobody_knows_where_it_ran():
     )
 
 
+def test_a_skipped_row_says_why():
+    summary = write_summary(Report(rows=(Row("t", "skipped", reason="no GPU: no driver"),)))
+    assert "| skipped<br>no GPU: no driver |" in summary
+
+
 def test_every_outcome_of_a_verdict_is_known_here():
     assert {outcome.replace("_", " ") for outcome in Outcome} <= set(OUTCOMES)
 

@@ -117,7 +117,10 @@ def read_proposed(path: Path) -> list[File]:
     elif path.exists():
         paths = [path]
     else:
-        raise BaselineError("there is no such file or folder", str(path))
+        why = "there is no such file or folder"
+        if (path.parent / "report.json").is_file():
+            why += ": the run that wrote this report proposes no baselines"
+        raise BaselineError(why, str(path))
     return [read_file(found) for found in paths]
 
 

@@ -94,9 +94,10 @@ class Row:
     `source` is "live" or "recorded" (a trace that the test did not capture); live without `gpu` is
     the CPU, or not known where the test ended in an error. `baseline` and `now` are µs, or a ratio
     where `metric` is "host_ratio", and None where it is "trace" or "counts"; `ratio` is now over
-    baseline with its 95 % interval; `limit` and `detectable` are relative (0.05: 5 %). `file` is
-    relative to pytest's rootdir, `line` counts from 1. `reason` is one line; `message` is the whole
-    failure, whose first line stands alone.
+    baseline with its 95 % interval; `limit` and `detectable` are relative (0.05: 5 %). A host ratio
+    has none of these five, and a `bound` ("below 1.5") where its test gives one. `file` is relative
+    to pytest's rootdir, `line` counts from 1. `reason` is one line; `message` is the whole failure,
+    whose first line stands alone.
     """
 
     nodeid: str
@@ -114,6 +115,7 @@ class Row:
     high: float | None = None
     limit: float | None = None
     detectable: float | None = None
+    bound: str | None = None
     processes_baseline: int | None = None
     processes_now: int | None = None
     reason: str | None = None

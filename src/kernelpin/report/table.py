@@ -27,7 +27,7 @@ def table_row(row: Row) -> str:
         _figure(row.baseline, row) + ("<br>published" if row.reference else ""),
         _figure(row.now, row),
         _changes(row),
-        "–" if row.limit is None or _missing(row.limit) else f"+{row.limit * 100:.3g} %",
+        _limit(row),
         _kernels(row),
         _verdict(row),
     )
@@ -50,6 +50,12 @@ def _figure(value: float | None, row: Row) -> str:
     if value is None or _missing(value):
         return "–"
     return f"{value:.3g}×" if row.metric == "host_ratio" else format_us(value)
+
+
+def _limit(row: Row) -> str:
+    if row.bound is not None:
+        return in_text(row.bound, 40)
+    return "–" if row.limit is None or _missing(row.limit) else f"+{row.limit * 100:.3g} %"
 
 
 def _change(ratio: float | None, low: float | None, high: float | None) -> str:
@@ -77,7 +83,8 @@ def _verdict(row: Row) -> str:
     if row.is_news and row.source == "recorded":
         parts.append("on a recorded trace" + (f" of {in_text(row.gpu, 60)}" if row.gpu else ""))
     # Of these the other cells say it already.
-    if row.is_news and row.reason and row.outcome not in ("slower", *CLAIMS):
+    is_told = row.is_news or row.outcome == "skipped"
+    if is_told and row.reason and row.outcome not in ("slower", *CLAIMS):
         parts.append(in_text(row.reason, 200))
     seen = row.detectable
     if row.outcome in ("same", "unclear") and seen is not None and not _missing(seen):

@@ -139,6 +139,9 @@ def _row(test: Evidence, verdict: Verdict) -> Row:
         now = sorted(test.figures)[len(test.figures) // 2]
     if verdict.outcome is Outcome.INCOMPARABLE:
         baseline = None
+    if metric == "host_ratio":
+        # It is compared with a bound and not with a baseline: none of its changes is one in time.
+        verdict = replace(verdict, ratio=None, low=None, high=None, rule=None, detectable=None)
     return replace(
         row_of(test.case),
         outcome=outcome,
@@ -151,6 +154,7 @@ def _row(test: Evidence, verdict: Verdict) -> Row:
         high=verdict.high,
         limit=verdict.rule.limit if verdict.rule else None,
         detectable=verdict.detectable,
+        bound=_bound(test),
         processes_baseline=verdict.n_baseline or None,
         processes_now=verdict.n_now or len(test.figures) or None,
         reason=verdict.reason,
@@ -160,6 +164,13 @@ def _row(test: Evidence, verdict: Verdict) -> Row:
         reference=found.entry.cite if found is not None and found.is_reference else None,
         paired=None if test.compared is None else _paired(test.compared),
     )
+
+
+def _bound(test: Evidence) -> str | None:
+    last = test.results[-1] if test.results else None
+    if last is None or (last.below is None and last.above is None):
+        return None
+    return f"above {last.above:g}" if last.below is None else f"below {last.below:g}"
 
 
 def _paired(compared: Compared) -> Paired:
