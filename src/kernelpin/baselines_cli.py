@@ -1,8 +1,4 @@
-"""The command `kernelpin baselines`: list, diff, prune, accept. Needs no GPU, and imports no torch.
-
-Exit codes: 0: done; 1: something is refused, differs, or waits for --yes or --reason; 2: wrong use
-or a damaged file.
-"""
+"""The command `kernelpin baselines`: list, diff, prune, accept. Needs no GPU, and imports no torch."""
 
 from __future__ import annotations
 
@@ -21,23 +17,30 @@ if TYPE_CHECKING:
 Entries: TypeAlias = "Mapping[str, Mapping[str, Entry]]"  # by GPU, by test id
 Command: TypeAlias = Callable[[argparse.Namespace], int]
 
+_EXIT_CODES = (
+    "Exit codes: 0: done; 1: something is refused, differs, or waits for --yes or --reason; "
+    "2: wrong use or a damaged file."
+)
+
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command `baselines` with its own commands."""
     parser = subparsers.add_parser(
         "baselines",
         help="list, compare, prune and accept stored baselines",
-        description="The baselines a project stores for each kind of GPU.",
+        description=f"The baselines a project stores for each kind of GPU. {_EXIT_CODES}",
     )
     commands = parser.add_subparsers(dest="baselines_command", required=True, metavar="COMMAND")
 
-    listing = commands.add_parser("list", help="show what is stored, a table a GPU")
+    def add(name: str, told: str) -> argparse.ArgumentParser:
+        description = f"{told[0].upper()}{told[1:]}. {_EXIT_CODES}"
+        return commands.add_parser(name, help=told, description=description)
+
+    listing = add("list", "show what is stored, a table a GPU")
     listing.add_argument("gpu", nargs="*", help="only these, as nvidia-h200")
     listing.set_defaults(func=_guarded(_list))
 
-    diff = commands.add_parser(
-        "diff", help="compare what is stored with a proposal, or with an earlier commit"
-    )
+    diff = add("diff", "compare what is stored with a proposal, or with an earlier commit")
     diff.add_argument(
         "against",
         nargs="?",
@@ -47,7 +50,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     diff.set_defaults(func=_guarded(_diff))
 
-    prune = commands.add_parser("prune", help="delete the entries whose test is gone")
+    prune = add("prune", "delete the entries whose test is gone")
     prune.add_argument(
         "--ids",
         metavar="FILE",
@@ -57,7 +60,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     prune.add_argument("--yes", action="store_true", help="delete; else say what would be")
     prune.set_defaults(func=_guarded(_prune))
 
-    accept = commands.add_parser("accept", help="take in the baselines that a run proposes")
+    accept = add("accept", "take in the baselines that a run proposes")
     accept.add_argument("path", type=Path, help="a report's proposed folder, a GPU's, or one file")
     accept.add_argument("--reason", help="why it got slower: needed where something did")
     accept.set_defaults(func=_guarded(_accept))
@@ -94,7 +97,9 @@ def _store(args: argparse.Namespace) -> Store:
 
     folder: Path = args.baselines
     if not folder.is_dir() and args.baselines_command != "accept":
-        raise BaselineError("no such folder; --baselines names another", str(folder))
+        raise BaselineError(
+            "no such folder; --baselines names another, and kernelpin record makes it", str(folder)
+        )
     return Store(folder)
 
 
@@ -127,12 +132,19 @@ def _list(args: argparse.Namespace) -> int:
 
 def _limits(*, own: bool) -> str:
     """The limits that hold for all times but those with their own, which a column would repeat."""
-    from kernelpin.verdict import STORED, STORED_SAME_CARD
+    from kernelpin.verdict import (
+        MIN_DIFFERENCE_OTHER_CARD_US,
+        MIN_DIFFERENCE_US,
+        STORED,
+        STORED_SAME_CARD,
+    )
 
     here, elsewhere = (f"{100 * rule.limit:.3g} %" for rule in (STORED_SAME_CARD, STORED))
     return (
         f"a time may grow by {here} on a card that recorded it and by {elsewhere} on another, "
-        f"unless its test's marker{' or the column limit' if own else ''} says otherwise"
+        f"unless its test's marker{' or the column limit' if own else ''} says otherwise; "
+        f"under {MIN_DIFFERENCE_US:g} µs, on another card {MIN_DIFFERENCE_OTHER_CARD_US:g} µs a "
+        "kernel (a fifth at most), no difference counts"
     )
 
 

@@ -110,7 +110,7 @@ nvidia-h200: 3 baselines
   perf_tests/test_counts.py::test_counts         counts     counts (torch 2.11)       –          –  2026-11-30  torch 2.11.0+cu130
   perf_tests/test_timings.py::test_time[linear]  device_us  6.996 µs             0.24 %          8  2026-11-30  torch 2.11.0+cu130
   perf_tests/test_timings.py::test_time[mlp]     device_us  39.98 µs             0.24 %          8  2026-11-30  torch 2.11.0+cu130
-a time may grow by 3 % on a card that recorded it and by 5 % on another, unless its test's marker says otherwise
+a time may grow by 3 % on a card that recorded it and by 5 % on another, unless its test's marker says otherwise; under 0.05 µs, on another card 0.25 µs a kernel (a fifth at most), no difference counts
 """,  # noqa: E501
             "",
         )
@@ -132,7 +132,9 @@ a time may grow by 3 % on a card that recorded it and by 5 % on another, unless 
         assert lines[1].endswith("  with                limit")
         assert [line.split()[-2:] for line in lines[3:5]] == [
             ["torch", "2.11.0+cu130"], ["7.5", "%"]]  # fmt: skip
-        assert lines[5].endswith("unless its test's marker or the column limit says otherwise")
+        assert (
+            lines[5].partition(";")[0].endswith("test's marker or the column limit says otherwise")
+        )
 
     def test_of_counts_alone_speaks_of_no_limit(self, run):
         Path("baselines/nvidia-h200/test_timings.json").unlink()

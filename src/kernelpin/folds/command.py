@@ -18,7 +18,13 @@ def register(subparsers: Any) -> None:
         "folds", help="draw the fold maps: which kernels serve nn.Linear with bias, by shape"
     )
     parser.add_argument("gpu", nargs="?", help="the GPU's folder under baselines/ (default: all)")
-    parser.add_argument("--baselines", type=Path, default=Path("baselines"), metavar="DIR")
+    parser.add_argument(
+        "--baselines",
+        type=Path,
+        default=Path("baselines"),
+        metavar="DIR",
+        help="where the maps are stored (default: baselines)",
+    )
     parser.add_argument("--markdown", action="store_true", help="as tables, for a document")
     parser.set_defaults(func=_run)
 

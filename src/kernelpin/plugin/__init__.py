@@ -122,7 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "kernelpin(limit=0.03, because=..., flops=..., bytes=..., dtype=...): how much slower this "
         "test may get, why, and the work of one call",
         "gpu: runs on the live GPU, and skips without one",
-        "cpu: runs on the live CPU; its stopwatch needs no GPU",
+        "cpu: runs on the live CPU; its stopwatch.ratio needs no GPU",
     ):
         config.addinivalue_line("markers", marker)
     refuse_parts(config)

@@ -95,7 +95,7 @@ class CudaBench:
     def _draw_layout(self) -> None:
         """Move what is allocated from here on, by 10 to 72 MB.
 
-        Which lines of L2 a callable's memory falls on changes its time, by up to 2.6 % where it
+        Which lines of L2 a callable's memory falls on changes its time, by up to 1.6 % where it
         fills L2, and repeats to 0.1 % in every process that allocates the same: a change that moves
         allocations would look like one of speed, however often it was measured.
         """
