@@ -1,4 +1,4 @@
-"""The command `kernelpin baselines`: list, diff, prune, accept. Needs no GPU, and imports no torch."""
+"""The command `kernelpin baselines`: list, diff, prune, accept. Needs no GPU and no torch."""
 
 from __future__ import annotations
 

@@ -151,7 +151,8 @@ a time may grow by 3 % on a card that recorded it and by 5 % on another, unless 
         code, _, err = run("list", "--baselines", "elsewhere")
         assert (code, err) == (
             2,
-            "kernelpin: error: elsewhere: no such folder; --baselines names another\n",
+            "kernelpin: error: elsewhere: no such folder; --baselines names another, "
+            "and kernelpin record makes it\n",
         )
 
     def test_of_a_damaged_file_is_one_line_with_file_and_line(self, run):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from small_project import KernelFigure, figures, stand_in_for_a_gpu, text_of
+from small_project import GPU, KernelFigure, figures, stand_in_for_a_gpu, text_of
 
 from kernelpin.base import Unavailable
 from kernelpin.workers import encode
@@ -73,6 +73,25 @@ def test_who_is_no_suspect_is_not_compared_but_with_base_all(compared):
     assert "slower than main" in text_of(result)
 
 
+def test_base_does_not_excuse_what_an_upgrade_of_packages_may_have_slowed(compared):
+    """Base runs in head's environment: a newer torch slows both."""
+    compared.baseline("test_it", figures(41.2), gpu=replace(GPU, torch="2.10.0"))
+    compared.play(figures(44.0, 12, seed=1), [44.0, *figures(44.0, 12, seed=2)])
+    result = compared.run(BASE, "--kernelpin-report=report", ci=True)
+    result.assert_outcomes(failed=1)
+    text = text_of(result)
+    assert "slower than the baseline: 44." in text
+    assert "main is as slow with the same packages (torch 2.10.0 → 2.11.0+cu130)" in text
+    (row,) = compared.report()["rows"]
+    assert (row["outcome"], row["paired"]["outcome"]) == ("slower", "already slower")
+
+
+def test_a_new_driver_is_no_upgrade_of_heads(compared):
+    compared.baseline("test_it", figures(41.2), gpu=replace(GPU, driver="570.1"))
+    compared.play(figures(44.0, 12, seed=1), [44.0, *figures(44.0, 12, seed=2)])
+    compared.run(BASE, ci=True).assert_outcomes(passed=1)
+
+
 def test_in_ci_the_merge_base_is_the_default_and_none_turns_it_off(compared):
     compared.play(figures(44.0, 12, seed=1), [44.0, *figures(44.0, 12, seed=2)])
     compared.run(ci=True).assert_outcomes(passed=1)
@@ -100,6 +119,9 @@ def test_a_test_that_base_does_not_have_is_judged_by_what_is_stored(compared):
     assert "slower than the baseline" in text_of(result)
     (row,) = compared.report()["rows"]
     assert "no such thing" in row["paired"]["reason"]
+    told = "main decided nothing about 1 test: base does not measure it (failed): no such thing"
+    assert f"warning: {told}" in text_of(result)
+    assert told in (compared.path / "report/summary.md").read_text()
 
 
 def test_without_a_base_it_says_why_and_judges_by_what_is_stored(compared, monkeypatch):
@@ -165,3 +187,47 @@ def test_base_is_measured_from_its_own_worktree_by_real_processes(project):
         ["git", "worktree", "list"], cwd=project.path, capture_output=True, text=True, check=True
     )
     assert len(listed.stdout.splitlines()) == 1
+
+
+def at_base(project, **files):
+    """A repository whose last commit changes these files."""
+    git(project.path, "init", "-q", "-b", "main")
+    git(project.path, "add", ".")
+    git(project.path, "commit", "-q", "-m", "base")
+    for name, text in files.items():
+        project.write(f"{name}.py", text)
+    git(project.path, "add", ".")
+    git(project.path, "commit", "-q", "-m", "head")
+
+
+def run_for_real(project, *arguments, **environ):
+    for name, value in environ.items():
+        project.monkeypatch.setenv(name, value)
+    return project.pytester.run(
+        *(sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "-p", "no:benchmark"),
+        *arguments,
+    )
+
+
+def test_in_ci_head_is_no_base_of_itself(project):
+    stand_in_for_a_gpu(project)
+    project.timing_tests("test_it")
+    project.baseline("test_it", figures(41.2), input="x")
+    at_base(project, speed="FIGURE = 45.0\n")
+    result = run_for_real(project, "--kernelpin-base=HEAD", CI="true")
+    result.assert_outcomes(failed=1)
+    assert "not compared with a base: HEAD is HEAD itself: there is no change" in text_of(result)
+    result = run_for_real(project, "--kernelpin-base=main~1", CI="true")
+    assert "slower than main~1" in text_of(result)
+
+
+def test_a_base_that_cannot_be_collected_is_told_with_the_cause(project):
+    stand_in_for_a_gpu(project)
+    project.timing_tests("test_it")
+    project.baseline("test_it", figures(41.2), input="x")
+    good = (project.path / "conftest.py").read_text()
+    project.write("conftest.py", f"import nonexistent_dependency\n{good}")
+    at_base(project, speed="FIGURE = 45.0\n", conftest=good)
+    text = text_of(run_for_real(project, "--kernelpin-base=HEAD~1"))
+    assert "warning: HEAD~1 decided nothing about 1 test: base does not measure it" in text
+    assert "No module named 'nonexistent_dependency'" in text

@@ -190,7 +190,20 @@ def test_in_ci_the_base_is_the_merge_base_with_the_target_branch(repository, tmp
     git(clone, "branch", "-q", "-D", "topic")
 
     with checkout(clone, environ=PLAIN | {"GITHUB_BASE_REF": "main"}) as base:
-        assert (base.commit, base.ref) == (fork_point, "merge base with main")
+        assert (base.commit, base.ref) == (fork_point, "merge base with origin/main")
+
+
+def test_a_branch_of_the_targets_name_that_stayed_behind_is_not_the_target(repository, tmp_path):
+    """A clone that was made long ago and fetched since: its own main is an older one."""
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "-b", "main", str(repository), str(clone))
+    git(repository, "switch", "-q", "main")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "somebody else's")
+    git(clone, "fetch", "-q")
+    git(clone, "checkout", "-q", "--detach", "origin/main")
+    git(clone, "commit", "-q", "--allow-empty", "-m", "this change")
+    with checkout(clone, environ=PLAIN | {"GITHUB_BASE_REF": "main"}) as base:
+        assert base.commit == git(repository, "rev-parse", "main")
 
 
 def test_without_a_ci_system_the_base_is_the_merge_base_with_main(repository):
@@ -209,6 +222,9 @@ def test_a_branch_that_only_the_remote_has_is_found(repository, tmp_path):
 def test_head_itself_may_be_named_to_compare_it_with_itself(repository):
     with checkout(repository, "HEAD", environ=PLAIN) as base:
         assert base.commit == git(repository, "rev-parse", "HEAD")
+        assert base.is_head
+    with checkout(repository, "main", environ=PLAIN) as base:
+        assert not base.is_head
 
 
 # -- no base -----------------------------------------------------------------------------------

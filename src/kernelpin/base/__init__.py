@@ -7,11 +7,12 @@ with checkout(rootdir, ref, environ=os.environ) as base:      # Checkout, or Una
 """
 
 from kernelpin.base.code import base_environment, foreign_code, in_base
-from kernelpin.base.pairs import MAX_CLOCK_DIFFERENCE, Pairs, Side, measure_pairs, new_in_head
+from kernelpin.base.pairs import MAX_CLOCK_DIFFERENCE, NEW, Pairs, Side, measure_pairs, new_in_head
 from kernelpin.base.worktree import Checkout, Unavailable, checkout
 
 __all__ = [
     "MAX_CLOCK_DIFFERENCE",
+    "NEW",
     "Checkout",
     "Pairs",
     "Side",

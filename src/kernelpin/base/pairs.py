@@ -16,7 +16,7 @@ from kernelpin.render import format_change
 from kernelpin.stopwatch import Samples
 from kernelpin.verdict import LOOKS, Outcome, Verdict
 from kernelpin.workers import Results, WorkerResult
-from kernelpin.workers.result import NO_SUCH_TEST, NOT_COLLECTED
+from kernelpin.workers.result import BEFORE_ANY_TEST, NO_SUCH_TEST, NOT_COLLECTED
 
 MAX_CLOCK_DIFFERENCE = 0.02
 MAX_REPEATS = 8  # of one test's pairs: a card that will not hold its clock decides nothing
@@ -164,10 +164,21 @@ def _unusable(side: Side, result: WorkerResult | None) -> str | None:
             return NEW
         # Where collecting failed, the cause stands last: the import that base lacks.
         said = lines[-1].removeprefix("E").strip() if not_collected else lines[0]
+        if last := _last_line(result):
+            said = f"{said}: {last}"
         return f"{side} does not measure it ({result.outcome}): {said}"
     if result.samples is None or not result.samples.values:
         return f"{side} measures nothing that can be compared in pairs"
     return None
+
+
+def _last_line(result: WorkerResult) -> str:
+    """The last thing that a process said which ended before any test: most often its error."""
+    if BEFORE_ANY_TEST not in result.message:
+        return ""
+    return next(
+        (line.strip() for line in reversed(result.longrepr.splitlines()) if line.strip()), ""
+    )
 
 
 def _unlike(base: WorkerResult | None, head: WorkerResult | None) -> str | None:

@@ -11,19 +11,17 @@ import os
 import shutil
 import signal
 import tempfile
-import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from filelock import FileLock, Timeout
 
 from kernelpin.base.git import Git, GitError
 from kernelpin.trace import KernelpinWarning
+from kernelpin.workers.lifeline import ended_by_signals
 
 _SHORT = 10  # digits of a commit that is given in full, as CI systems do
 _PREFIX, _LOCK, _TREE = "kernelpin-base-", "lock", "tree"
@@ -48,12 +46,16 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """The base: `commit` of `ref`, checked out at `root`; the user's checkout is at `head_root`."""
+    """The base: `commit` of `ref`, checked out at `root`; the user's checkout is at `head_root`.
+
+    `is_head`: it is the very commit that is compared, which shows how much processes differ.
+    """
 
     ref: str
     commit: str
     root: Path
     head_root: Path
+    is_head: bool = False
 
     def moved(self, path: Path) -> Path:
         """The same place in the base; a path outside of the user's checkout stays what it is."""
@@ -88,7 +90,7 @@ def checkout(
         return
     _remove_leftovers(git)
     place: Path | None = None
-    with _ended_by_signals():
+    with ended_by_signals():
         try:
             place = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
             with FileLock(place / _LOCK):
@@ -97,7 +99,8 @@ def checkout(
                 except GitError as error:
                     yield Unavailable(f"{name} could not be checked out: {error}")
                 else:
-                    yield Checkout(name, commit, place / _TREE, head_root)
+                    is_head = commit == git("rev-parse", "HEAD")
+                    yield Checkout(name, commit, place / _TREE, head_root, is_head)
         finally:
             if place is not None:
                 with _undisturbed():
@@ -125,7 +128,9 @@ def _commit(git: Git, ref: str | None, environ: Mapping[str, str]) -> tuple[str,
             raise GitError(f"no commit {ref!r} in this repository{_how_to_fetch(git, ref)}")
         return (commit[:_SHORT] if ref == commit else ref), commit
     wanted = next((environ[name] for name in _TARGETS if environ.get(name)), None)
-    branch = next((it for it in ([wanted] if wanted else _MAIN) if _resolved(git, it)), None)
+    # The remote's own, since a branch of that name here may be older.
+    sought_in = [f"origin/{wanted}", wanted] if wanted else _MAIN
+    branch = next((it for it in sought_in if _resolved(git, it)), None)
     if branch is None:
         sought = wanted or ", ".join(_MAIN)
         raise GitError(f"no branch to compare with: no {sought}{_how_to_fetch(git, wanted)}")
@@ -186,27 +191,6 @@ def _remove(git: Git, place: Path) -> None:
 
 def _is_below(path: Path, folder: Path) -> bool:
     return path.resolve().is_relative_to(folder)
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the process as an exception would, so that `finally` runs."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    taken: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)
-            # A handler of someone else's, or that the signal is ignored (nohup), stays.
-            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-                taken[number] = signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in taken.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

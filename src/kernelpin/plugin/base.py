@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kernelpin.plugin.launch import launch_of
-from kernelpin.plugin.settings import MERGE_BASE, base_ref, baselines_folder, report_folder
+from kernelpin.plugin.settings import (
+    MERGE_BASE,
+    base_ref,
+    baselines_folder,
+    ci_variable,
+    report_folder,
+)
 
 if TYPE_CHECKING:
     from kernelpin.base import Unavailable
@@ -61,6 +67,9 @@ def _checked_out(
     with checkout(config.rootpath, wanted, besides=besides) as base:
         if isinstance(base, Unavailable):
             yield base
+            return
+        if base.is_head and ci_variable() is not None:
+            yield Unavailable(f"{base.ref} is HEAD itself: there is no change to compare")
             return
         launch = in_base(launch_of(config), base, None if python is None else str(python))
         environ = base_environment(base, os.environ)

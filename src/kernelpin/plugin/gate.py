@@ -16,6 +16,7 @@ from kernelpin.plugin.settings import (
     ci_variable,
     is_xdist_worker,
     report_folder,
+    runs_tests,
 )
 from kernelpin.plugin.silence import (
     Tally,
@@ -72,6 +73,9 @@ class Gate:
         if report.outcome == "rerun":
             return  # what it comes to is yet to be seen
         if told is not None and told["row"] is not None:
+            known_to_fail = self.rows.get(report.nodeid, {}).get("failed", False)
+            if known_to_fail and not told["row"]["failed"]:
+                return  # a subtest failed, and the test around it came to its end
             self.rows[report.nodeid] = told["row"]
             self.hidden.discard(report.nodeid)
             self.expected.discard(report.nodeid)
@@ -158,7 +162,7 @@ class Gate:
 
     @property
     def _is_run(self) -> bool:
-        if self.config.option.collectonly:
+        if not runs_tests(self.config):
             return False
         return self._collects or self.ending.exit is not None
 

@@ -21,7 +21,7 @@ class Line:
 
     def __init__(self, config: pytest.Config) -> None:
         self._reporter: Any = None
-        if config.option.verbose >= 0 and not is_xdist_worker(config):
+        if getattr(config.option, "verbose", 0) >= 0 and not is_xdist_worker(config):
             self._reporter = config.pluginmanager.get_plugin("terminalreporter")
         self._rewrites = bool(self._reporter is not None and self._reporter.isatty)
         self._told = 0.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kernelpin.plugin.settings import is_xdist_worker
+from kernelpin.plugin.settings import is_xdist_worker, runs_tests
 from kernelpin.plugin.timings import case_of, measures
 
 _REFUSED = "kernelpin_refused"
@@ -37,7 +37,7 @@ class Refusals:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         timed = [item for item in session.items if measures(item)]
-        if not timed or self.config.option.collectonly:
+        if not timed or not runs_tests(self.config):
             return
         try:
             refuse_reruns(self.config, timed)

@@ -94,6 +94,12 @@ def settings_of(config: pytest.Config) -> Settings:
     )
 
 
+def runs_tests(config: pytest.Config) -> bool:
+    """Whether test bodies are to run: not to collect them, and not for their fixtures alone."""
+    options = ("collectonly", "setuponly", "setupplan")
+    return not any(getattr(config.option, name, False) for name in options)
+
+
 def check(config: pytest.Config) -> None:
     """Refuse options that cannot be meant; UsageError."""
     update = config.getoption("--kernelpin-update")

@@ -15,7 +15,7 @@ from kernelpin.plugin import benchmark
 from kernelpin.plugin.base import bases_of
 from kernelpin.plugin.launch import launch_of, stand_aside
 from kernelpin.plugin.progress import Line
-from kernelpin.plugin.settings import budget_s, is_xdist_worker, processes, settings_of
+from kernelpin.plugin.settings import budget_s, is_xdist_worker, processes, runs_tests, settings_of
 
 if TYPE_CHECKING:
     from kernelpin.session import Case, Judged, Judgement, Session
@@ -67,7 +67,7 @@ class Timings:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         timed = [item for item in session.items if measures(item)]
-        if not timed or self.config.option.collectonly:
+        if not timed or not runs_tests(self.config):
             return
         for item in timed:
             case = case_of(item)
@@ -193,6 +193,7 @@ class Timings:
 
     def _judge_here(self, item: pytest.Item, case: Case, watch: Watch) -> Judgement:
         from kernelpin.session import Evidence, judgement_of
+        from kernelpin.verdict import too_many_unclear
         from kernelpin.workers import Budget, WorkerResult
 
         session = self._session(Budget(budget_s(self.config)), Line(self.config))
@@ -207,7 +208,10 @@ class Timings:
             )
         )
         test.judge(final=True)
-        return judgement_of(test, session.settings)
+        # In place each test is a run of its own: nothing tells how many more will be unclear.
+        alone = [] if test.verdict is None else [test.verdict]
+        unclear = too_many_unclear(alone) if session.settings.ci and alone else None
+        return judgement_of(test, session.settings, unclear=unclear)
 
 
 def measures(item: pytest.Item) -> bool:

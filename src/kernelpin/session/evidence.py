@@ -174,8 +174,8 @@ class Evidence:
             self.verdict = Verdict(Outcome.UNCLEAR, "the budget ended before it was measured")
             return
         try:
-            verdict = self._judged(final)
-            self.verdict = verdict if self.compared is None else self.compared.applied_to(verdict)
+            found, base = self._judged(final), self.compared
+            self.verdict = found if base is None else base.applied_to(found, self.baseline)
         except (ValueError, BaselineError) as error:
             self.error, self.verdict = str(error), None
 

@@ -125,6 +125,8 @@ def _evidence(test: Evidence, verdict: Verdict, settings: Settings) -> Iterable[
     has_baseline = verdict.baseline is not None
     if verdict.detectable is not None and verdict.outcome is Outcome.UNCLEAR and has_baseline:
         yield _labelled("detectable", f"{format_change(1 + verdict.detectable)} or more")
+    if upgraded := _excuses_nothing(test, verdict):
+        yield _labelled("base", upgraded)
     if changed := kernel_changes(test):
         yield _labelled("kernels", changed)
     if any(name.startswith("triton_") for name in _slower_kernels(*_listed(test))):
@@ -145,6 +147,17 @@ def _slower_than_base(test: Evidence) -> Verdict | None:
     """The paired verdict, where it is what fails the test."""
     paired = None if test.compared is None else test.compared.verdict
     return paired if paired is not None and paired.outcome is Outcome.SLOWER else None
+
+
+def _excuses_nothing(test: Evidence, verdict: Verdict) -> str | None:
+    """That base is as slow, where an upgrade of packages may be why."""
+    it = test.compared
+    if verdict.outcome is not Outcome.SLOWER or it is None or it.verdict is None:
+        return None
+    upgraded = it.upgraded(test.baseline)
+    if it.verdict.outcome is not Outcome.ALREADY_SLOWER or not upgraded:
+        return None
+    return f"{it.ref} is as slow with the same packages ({', '.join(upgraded)}), which came since"
 
 
 def _figures(test: Evidence, verdict: Verdict) -> Iterable[str]:

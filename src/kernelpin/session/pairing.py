@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from kernelpin.baselines import Found
+from kernelpin.machine import Gpu
+from kernelpin.render import count
 from kernelpin.session.compared import Base, Compared
 from kernelpin.session.evidence import Evidence
 from kernelpin.stopwatch import KernelFigure
-from kernelpin.verdict import LOOKS, PAIRED, Rule, Verdict, judge_pairs
+from kernelpin.verdict import LOOKS, PAIRED, Outcome, Rule, Verdict, judge_pairs
 from kernelpin.workers import Budget, Results, Source, WorkerResult
 
 
@@ -25,6 +27,7 @@ def compare(
 
     sources: dict[Side, Source] = {"base": base.source, "head": head}
     kernels: dict[Side, dict[str, tuple[KernelFigure, ...]]] = defaultdict(dict)
+    gpus: dict[str, Gpu | None] = {}
     failed: dict[str, WorkerResult] = {}
     taken: dict[Side, int] = {"base": 0, "head": 0}
 
@@ -40,6 +43,8 @@ def compare(
             nodeids, kernels=not listed, what=f"measuring {base.ref if side == 'base' else 'head'}"
         )
         kernels[side].update(_kernels(results))
+        if side == "base":
+            gpus.update({nodeid: result.gpu for nodeid, result in results.items()})
         if side == "head":
             failed.update({id_: r for id_, r in results.items() if r.outcome != "passed"})
         return results
@@ -65,8 +70,27 @@ def compare(
             pairs=pairs.figures,
             kernels_base=kernels["base"].get(nodeid),
             kernels_head=kernels["head"].get(nodeid),
+            gpu_base=gpus.get(nodeid),
         )
     return compared
+
+
+def not_compared(tests: Iterable[Compared]) -> list[str]:
+    """What base said nothing of, each reason once; that a test is new in head is none."""
+    from kernelpin.base import NEW
+
+    reasons: Counter[tuple[str, str]] = Counter()
+    for test in tests:
+        verdict = test.verdict
+        if verdict is None:
+            reasons[test.ref, test.reason or "it measured nothing"] += test.reason != NEW
+        elif verdict.outcome is Outcome.UNCLEAR:
+            reasons[test.ref, verdict.reason] += 1
+    return [
+        f"{ref} decided nothing about {count(number, 'test')}: {reason}"
+        for (ref, reason), number in reasons.items()
+        if number
+    ]
 
 
 def rule_of(test: Evidence) -> Rule:

@@ -15,7 +15,7 @@ from kernelpin.session.case import Case, Settings
 from kernelpin.session.compared import Base, Bases
 from kernelpin.session.evidence import Evidence
 from kernelpin.session.judgement import Judgement, judgement_of
-from kernelpin.session.pairing import compare
+from kernelpin.session.pairing import compare, not_compared
 from kernelpin.verdict import LOOKS, Outcome, too_many_unclear
 from kernelpin.workers import Budget, Source
 
@@ -133,8 +133,10 @@ class Session:
             if not isinstance(base, Base):
                 self._warnings.append(f"not compared with a base: {base.reason}")
                 return
-            for nodeid, compared in compare(tests, wanted, base, self.source, self.budget).items():
+            found = compare(tests, wanted, base, self.source, self.budget)
+            for nodeid, compared in found.items():
                 tests[nodeid].take_pairs(compared)
+            self._warnings += not_compared(found.values())
 
     def _decide(self, tests: Iterable[Evidence]) -> None:
         """Measure suspects in fresh processes until they are decided or the budget ends."""

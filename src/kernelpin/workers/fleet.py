@@ -15,7 +15,7 @@ from kernelpin.machine import join_session
 from kernelpin.workers.launch import Launch, environment
 from kernelpin.workers.lifeline import WORKER_FOLDER, ended_by_signals
 from kernelpin.workers.process import Worker
-from kernelpin.workers.result import Event, Order, WorkerResult
+from kernelpin.workers.result import BEFORE_ANY_TEST, Event, Order, WorkerResult
 
 _LEAST_STALL_S = 10.0
 _MOST_AHEAD = 3
@@ -336,7 +336,7 @@ class _Round:
         elif self.results:
             return  # the next process goes on with the rest
         else:
-            concerned, when = due, "before any test"
+            concerned, when = due, BEFORE_ANY_TEST
         how = out_of_time or worker.how_it_ended()
         cause = f"the measuring process ended {when}: {how}"
         if out_of_time is not None:

@@ -19,6 +19,7 @@ T = TypeVar("T")
 # What a worker says of a test it was given and has not; with why, where collecting failed.
 NOT_COLLECTED = "the measuring process did not collect this test"
 NO_SUCH_TEST = "its node id must be the same in every process"
+BEFORE_ANY_TEST = "before any test"  # when a process ended that is told to have failed them all
 
 
 @dataclass(frozen=True, slots=True)
