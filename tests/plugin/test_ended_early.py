@@ -172,7 +172,9 @@ def test_what_runs_no_test_is_asked_for_none(gated, option):
     assert "error: " not in text_of(result) + result.stderr.str()
 
 
-def test_collecting_alone_is_asked_for_none(gated):
-    result = gated.run("--collect-only", ci=True)
+@pytest.mark.parametrize("option", ["--collect-only", "--setup-only", "--setup-plan"])
+def test_what_runs_no_body_is_asked_for_none_and_measures_nothing(gated, option):
+    result = gated.run(option, ci=True)
     assert result.ret == pytest.ExitCode.OK
+    assert "measuring" not in text_of(result)
     assert "error: " not in text_of(result)

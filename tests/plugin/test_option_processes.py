@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
-from small_project import figures, text_of
+from small_project import figures, stand_in_for_a_gpu, text_of
 
 
 def test_four_processes_decide_without_a_second_round(project):
@@ -133,3 +134,31 @@ def test_in_place_a_missed_bound_is_unclear_as_one_process_decides_nothing(proje
     assert re.search(said, text_of(result))
     assert "the estimate" not in text_of(result)  # the reason has said it
     assert "detectable" not in text_of(result)
+
+
+@pytest.mark.parametrize("ci", [False, True])
+def test_in_place_a_disturbed_figure_fails_in_ci_as_it_does_elsewhere(project, ci):
+    """There each test is judged alone, and all of one timing is more than a fifth."""
+    stand_in_for_a_gpu(project)
+    project.timing_tests("test_it")
+    project.baseline("test_it", figures(41.2), input="x")
+    disturbed = """
+import dataclasses
+
+def disturbed(self, fn, *args):
+    return dataclasses.replace(device_time(self, fn, *args), reason="something else used the GPU")
+
+bench.Stopwatch.__call__ = watch.Stopwatch.__call__ = disturbed
+kernelpin.machine.why_no_gpu = lambda: None
+import kernelpin.plugin.timings
+kernelpin.plugin.timings.why_no_gpu = lambda: None
+"""
+    project.write("conftest.py", (project.path / "conftest.py").read_text() + disturbed)
+    if ci:
+        project.monkeypatch.setenv("CI", "true")
+    result = project.pytester.run(
+        *(sys.executable, "-m", "pytest", "--kernelpin-processes=0", "--kernelpin-base=none"),
+        *("-p", "no:hypothesispytest", "-p", "no:benchmark"),
+    )
+    result.assert_outcomes(passed=not ci, failed=ci)
+    assert ("1 of 1 timings are unclear" in text_of(result)) == ci

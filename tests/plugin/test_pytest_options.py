@@ -101,3 +101,8 @@ class TestIt:
 
 def test_deselected_tests_are_not_measured(suite):
     suite.run("-k", "test_a").assert_outcomes(passed=1, deselected=2)
+
+
+def test_without_a_terminal_the_outcomes_are_the_same(suite):
+    assert suite.run("-p", "no:terminal").ret == pytest.ExitCode.TESTS_FAILED
+    assert suite.run("-p", "no:terminal", "-k", "test_a").ret == pytest.ExitCode.OK

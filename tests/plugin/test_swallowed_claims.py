@@ -140,3 +140,21 @@ def test_a_claim_that_holds_when_it_is_run_again_passes_as_the_user_asked(claims
     result = project.run("--reruns", "1", ci=True)
     assert result.ret == pytest.ExitCode.OK
     assert "passed, 1 rerun" in text_of(result)
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="subtests came with pytest 9")
+def test_a_claim_that_fails_in_a_subtest_is_a_failed_row_of_the_report(project):
+    project.write("linear.json", LINEAR.decode() if isinstance(LINEAR, bytes) else LINEAR)
+    project.write(
+        "test_claims.py",
+        "from kernelpin import expect, load_trace\n\n"
+        "def test_it(subtests):\n"
+        "    with subtests.test('no addmm'):\n"
+        f"        {FAILS}\n"
+        "    expect(load_trace('linear.json')).dispatches('aten::addmm')\n",
+    )
+    result = project.run("--kernelpin-report=report", ci=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (row,) = project.report()["rows"]
+    assert (row["failed"], row["outcome"]) == (True, "other ops")
+    assert "kernelpin failed: " in (project.path / "report/summary.md").read_text()

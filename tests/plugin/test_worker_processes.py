@@ -373,3 +373,42 @@ def test_bound(stopwatch):
     result = live.live("--kernelpin-processes=0")
     result.assert_outcomes(passed=2)
     assert "unclear: test_speed.py::test_bound" in text_of(result)
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="subtests came with pytest 9")
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_subtest_that_fails_is_not_lost_where_the_test_comes_to_its_end(live, where):
+    fails = "with subtests.test('the result'):\n        assert 1 + 1 == 3\n"
+    body = [fails, RATIO] if where == "before" else [RATIO, fails]
+    live.write(
+        "test_speed.py",
+        "import pytest\n@pytest.mark.cpu\ndef test_it(stopwatch, subtests):\n    "
+        + "\n    ".join(body)
+        + "\n",
+    )
+    result = live.live("test_speed.py")
+    result.assert_outcomes(failed=1)
+    assert "assert (1 + 1) == 3" in text_of(result)
+
+
+def test_what_a_plugin_makes_a_failure_of_is_one(live):
+    """As pytest-check does: the body came to its end, and its report is failed all the same."""
+    live.write(
+        "conftest.py",
+        """
+import pytest
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if call.when == "call":
+        report.outcome, report.longrepr = "failed", "FAILURE: 2 is not 3"
+    return report
+""",
+    )
+    live.write(
+        "test_speed.py", f"import pytest\n@pytest.mark.cpu\ndef test_it(stopwatch):\n    {RATIO}\n"
+    )
+    result = live.live("test_speed.py")
+    result.assert_outcomes(failed=1)
+    assert "FAILURE: 2 is not 3" in text_of(result)

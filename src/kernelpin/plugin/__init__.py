@@ -18,7 +18,7 @@ from kernelpin.plugin.ending import ENDING, Ending, last_word, watch_the_end
 from kernelpin.plugin.gate import Gate
 from kernelpin.plugin.header import header
 from kernelpin.plugin.refusals import Refusals, refuse_parts
-from kernelpin.plugin.settings import BUDGET_S, check, folder_named, is_xdist_worker
+from kernelpin.plugin.settings import BUDGET_S, check, folder_named, is_xdist_worker, runs_tests
 from kernelpin.plugin.timings import CASE, Timings
 from kernelpin.plugin.traces import BASETEMP, CAPTURED, TraceCapture, Traces, kind_of
 
@@ -176,6 +176,8 @@ def capture_trace(
 @pytest.fixture
 def stopwatch(request: pytest.FixtureRequest) -> Watch:
     """Measure a callable against this GPU's baseline: device time, counts, a kernel, a ratio."""
+    if not runs_tests(request.config):
+        pytest.skip("no body runs, and so nothing is measured")
     new_watch = request.config.stash.get(_WATCHES, None)
     in_worker = request.config.getoption("--kernelpin-worker") is not None
     # In place too nothing would judge it: it was not among the tests that are.
