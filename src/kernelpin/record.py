@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.metadata
 import os
 import shlex
 import signal
@@ -15,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+
+from filelock import FileLock, Timeout
 
 PROCESSES = 12
 LEAST = 8
@@ -74,6 +77,19 @@ def run(args: argparse.Namespace) -> int:
         )
         return 2
     journal = journal_for(args.pytest_args)
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(journal.with_suffix(".lock"), timeout=0):
+            return _record(args, journal)
+    except Timeout:
+        print(
+            "kernelpin record: the same recording is at work in another process: wait for it",
+            file=sys.stderr,
+        )
+        return 2
+
+
+def _record(args: argparse.Namespace, journal: Path) -> int:
     if args.fresh or _is_old(journal):
         journal.unlink(missing_ok=True)
     command = [
@@ -145,11 +161,14 @@ def _why_nothing() -> str:
 
 
 def journal_for(pytest_args: list[str], folder: Path | None = None) -> Path:
-    """Where the finished processes of this recording are noted: one file a selection and code."""
+    """Where the finished processes of this recording are noted: one file a selection and code.
+
+    However long it may take is no part of that: what a budget cut goes on with a larger one.
+    """
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
     base = Path(tempfile.gettempdir()) / f"kernelpin-{user}" if folder is None else folder
-    state = hashlib.sha256("\0".join([os.getcwd(), *pytest_args]).encode())
-    for part in _code():
+    state = hashlib.sha256("\0".join([os.getcwd(), *_without_budget(pytest_args)]).encode())
+    for part in (*_code(), *_installed()):
         state.update(b"\0" + part)
     return base / f"record-{state.hexdigest()[:16]}.jsonl"
 
@@ -176,6 +195,22 @@ def _code() -> Iterator[bytes]:
             yield from _contents(Path(folder, n) for n in names if not n.endswith(".pyc"))
             return
     yield from _contents(_modules(_root(Path.cwd())))
+
+
+def _without_budget(arguments: list[str]) -> Iterator[str]:
+    was_budget = False
+    for argument in arguments:
+        is_budget = argument.split("=", 1)[0] == "--kernelpin-budget"
+        if not (is_budget or was_budget):
+            yield argument
+        was_budget = is_budget and "=" not in argument
+
+
+def _installed() -> Iterator[bytes]:
+    """Every installed distribution: where, which version, and the hashes of its files."""
+    found = importlib.metadata.distributions()
+    told = (f"{it.locate_file('')} {it.version} {it.read_text('RECORD')}" for it in found)
+    yield from (text.encode(errors="replace") for text in sorted(told))
 
 
 def _root(folder: Path) -> Path:

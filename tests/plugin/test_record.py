@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from filelock import FileLock
 from small_project import GPU, figures, heed_signals, stand_in_for_a_gpu
 
 from kernelpin.cli import main
@@ -157,6 +158,33 @@ def test_code_beside_the_folder_it_is_recorded_from_counts_too(recording, monkey
     before = journal_for([])
     recording.write("model.py", "SIZE = 2\n")
     assert journal_for([]) != before
+
+
+def test_what_a_budget_cut_goes_on_with_a_larger_one():
+    without = journal_for(["-q", "tests"])
+    assert journal_for(["-q", "--kernelpin-budget=4", "tests"]) == without
+    assert journal_for(["--kernelpin-budget", "50", "-q", "tests"]) == without
+    assert journal_for(["-q", "4"]) != journal_for(["-q"]) != without
+
+
+def test_another_version_of_an_installed_package_has_another_journal(tmp_path, monkeypatch):
+    before = journal_for([])
+    monkeypatch.syspath_prepend(tmp_path)
+    record = tmp_path / "kernels-1.0.dist-info/RECORD"
+    record.parent.mkdir()
+    (record.parent / "METADATA").write_text("Metadata-Version: 2.1\nName: kernels\nVersion: 1.0\n")
+    record.write_text("kernels.py,sha256=abc,3\n")
+    installed = journal_for([])
+    record.write_text("kernels.py,sha256=xyz,3\n")
+    assert len({before, installed, journal_for([])}) == 3
+
+
+def test_two_at_once_do_not_share_a_journal(recording, capfd):
+    arguments = ["--kernelpin-replay=replay.jsonl"]
+    with FileLock(journal_for(arguments).with_suffix(".lock")):
+        assert main(["record", "--", *arguments]) == 2
+    assert "the same recording is at work in another process" in capfd.readouterr().err
+    assert main(["record", "--", *arguments]) == 0
 
 
 @pytest.mark.parametrize(("hours", "figure"), [(1, 7.0), (25, 41.2)])
