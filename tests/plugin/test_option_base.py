@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -231,3 +233,41 @@ def test_a_base_that_cannot_be_collected_is_told_with_the_cause(project):
     text = text_of(run_for_real(project, "--kernelpin-base=HEAD~1"))
     assert "warning: HEAD~1 decided nothing about 1 test: base does not measure it" in text
     assert "No module named 'nonexistent_dependency'" in text
+
+
+@pytest.mark.parametrize("how", ["installed", "a path of the conftest's own", "base's own"])
+def test_a_package_that_only_a_body_imports_is_found_to_be_heads(project, how):
+    """Collecting imports nothing of it, so that nothing could be asked beforehand."""
+    stand_in_for_a_gpu(project)
+    site = project.path.with_name(f"{project.path.name}-site")
+    project.write("src/fast/__init__.py", "FIGURE = 41.2\n")
+    project.write(
+        "test_speed.py",
+        "import speed\n\n"
+        "def test_it(stopwatch):\n"
+        "    import fast\n"
+        "    speed.FIGURE = fast.FIGURE\n"
+        "    stopwatch(print)\n",
+    )
+    project.baseline("test_it", figures(41.2), input="x")
+    if how == "base's own":
+        project.write("pytest.ini", "[pytest]\npythonpath = src\n")
+    elif how != "installed":
+        conftest = (project.path / "conftest.py").read_text()
+        project.write(
+            "conftest.py", f"{conftest}\nsys.path.insert(0, os.environ['WORKSPACE'] + '/src')\n"
+        )
+    at_base(project, **{"src/fast/__init__": "FIGURE = 45.0\n"})
+    if how == "installed":
+        shutil.copytree(project.path / "src/fast", site / "fast")
+        project.monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
+    result = run_for_real(
+        project, "--kernelpin-base=HEAD~1", CI="true", WORKSPACE=str(project.path)
+    )
+    text = text_of(result)
+    result.assert_outcomes(failed=1)
+    if how == "base's own":
+        assert "slower than HEAD~1: 4" in text
+    else:
+        assert "slower than the baseline: 4" in text
+        assert "warning: HEAD~1 decided nothing about 1 test: base ran head's fast" in text

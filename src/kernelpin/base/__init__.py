@@ -2,11 +2,12 @@
 
 with checkout(rootdir, ref, environ=os.environ) as base:      # Checkout, or Unavailable: why
     launch, environ = in_base(launch, base), base_environment(base, os.environ)
-    why = foreign_code(base, launch, environ)
+    why = foreign_code(base, launch, environ)                 # before, and describe(base) for after
     pairs = measure_pairs(nodeids, measure, judge, left)
 """
 
 from kernelpin.base.code import base_environment, foreign_code, in_base
+from kernelpin.base.loaded import describe
 from kernelpin.base.pairs import MAX_CLOCK_DIFFERENCE, NEW, Pairs, Side, measure_pairs, new_in_head
 from kernelpin.base.worktree import Checkout, Unavailable, checkout
 
@@ -19,6 +20,7 @@ __all__ = [
     "Unavailable",
     "base_environment",
     "checkout",
+    "describe",
     "foreign_code",
     "in_base",
     "measure_pairs",

@@ -17,7 +17,7 @@ from kernelpin.workers import Launch
 
 _ROOTS = ("", "src", "python")  # where a repository keeps its packages
 _OFF_PATH = "keep the checkout off its path (pythonpath in the ini file, PYTHONPATH, conftest.py)"
-_NAME_ONE = "name an interpreter where base is installed (--kernelpin-base-python)"
+NAME_ONE = "name an interpreter where base is installed (--kernelpin-base-python)"
 
 
 def in_base(launch: Launch, base: Checkout, python: str | None = None) -> Launch:
@@ -101,10 +101,10 @@ def foreign_code(
         if is_heads:
             return (
                 f"base would run head's {name} ({origin}): let pytest find it in the checkout "
-                f"(pythonpath in its ini file), or {_NAME_ONE}"
+                f"(pythonpath in its ini file), or {NAME_ONE}"
             )
         if not is_bases and _is_installed_head(base, name, place, folders[name], modules):
-            return f"base would run head's {name} as it is installed ({origin}): {_NAME_ONE}"
+            return f"base would run head's {name} as it is installed ({origin}): {NAME_ONE}"
     return None
 
 
@@ -112,7 +112,7 @@ def _unbuilt(compiled: Path, launch: Launch, instead: str) -> str:
     """A package of head's is compiled: where base's would be found `instead` of such a one."""
     what = f"{compiled} is compiled into head's checkout, and base's tree is not"
     if launch.python == sys.executable:
-        return f"{what}: {_NAME_ONE}"
+        return f"{what}: {NAME_ONE}"
     return f"{what}, but base's interpreter {launch.python} {instead}"
 
 

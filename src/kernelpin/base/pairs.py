@@ -156,6 +156,8 @@ def _unusable(side: Side, result: WorkerResult | None) -> str | None:
     """Why a side has no figure of this test and will have none."""
     if result is None:
         return None
+    if result.foreign:
+        return result.foreign
     if result.outcome != "passed":
         not_collected = result.message == NOT_COLLECTED
         told = result.longrepr if not_collected else result.message

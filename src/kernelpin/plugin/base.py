@@ -55,6 +55,7 @@ def _checked_out(
         Unavailable,
         base_environment,
         checkout,
+        describe,
         foreign_code,
         in_base,
     )
@@ -76,6 +77,7 @@ def _checked_out(
         if (why := foreign_code(base, launch, environ)) is not None:
             yield Unavailable(why)
             return
+        environ |= describe(base)
         fleet = Fleet(launch, budget, environ=environ, progress=line.tell)
         try:
             yield Base(base.ref, fleet, launch.rootdir)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import os
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from filelock import Timeout
@@ -27,6 +28,9 @@ from kernelpin.workers.result import (
     encode,
 )
 from kernelpin.workers.watch import Deferred, Phase, Watch
+
+if TYPE_CHECKING:
+    from kernelpin.base.loaded import Loaded
 
 _ONE_TEST_S = 60.0
 _SIGN_OF_LIFE_S = 2.0
@@ -54,6 +58,7 @@ class Bench:
         self._was_deferred = False
         self._earlier: dict[str, Samples] = {}
         self._started = time.monotonic()
+        self._loaded = _loaded()
         self._output_file = Path(self.order.output)
         self._output_start = 0
 
@@ -167,6 +172,7 @@ class Bench:
             above=watch.above if watch is not None else None,
             gpu=watch.gpu if watch is not None else None,
             duration=duration,
+            foreign=(self._loaded.foreign() or "") if self._loaded is not None else "",
             **told,
         )
 
@@ -241,6 +247,15 @@ def _is_unexpected_pass(report: pytest.TestReport) -> bool:
     """
     told = report.longrepr
     return report.failed and isinstance(told, str) and told.startswith("[XPASS(strict)]")
+
+
+def _loaded() -> Loaded | None:
+    """What a worker of the base asks of its modules; nothing of that is imported in any other."""
+    if not os.environ.get("KERNELPIN_HEADS_CODE"):
+        return None
+    from kernelpin.base.loaded import loaded
+
+    return loaded()
 
 
 def _is_on_gpu() -> bool:

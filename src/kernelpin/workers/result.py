@@ -29,6 +29,7 @@ class WorkerResult:
     `outcome` is passed, failed, skipped or xfailed; `message` the first line of the exception or
     the reason of a skip, `longrepr` the whole traceback, `path` and `line` (from 1) where it was
     raised, `output` what the test wrote. `below` and `above` bound a ratio. `duration`: seconds.
+    `foreign`: why it does not count as base's, of whose code it ran not all.
     """
 
     nodeid: str
@@ -43,6 +44,7 @@ class WorkerResult:
     above: float | None = None
     gpu: Gpu | None = None
     duration: float = 0.0
+    foreign: str = ""
 
 
 @dataclass(frozen=True, slots=True)
