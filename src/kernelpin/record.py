@@ -210,7 +210,7 @@ def _installed() -> Iterator[bytes]:
     """Every installed distribution: where, which version, and the hashes of its files."""
     found = importlib.metadata.distributions()
     told = (f"{it.locate_file('')} {it.version} {it.read_text('RECORD')}" for it in found)
-    yield from (text.encode(errors="replace") for text in sorted(told))
+    yield from (text.encode(errors="replace") for text in sorted(set(told)))
 
 
 def _root(folder: Path) -> Path:
