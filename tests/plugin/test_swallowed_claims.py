@@ -146,7 +146,7 @@ def test_a_claim_that_holds_when_it_is_run_again_passes_as_the_user_asked(claims
 def test_a_claim_that_fails_in_a_subtest_is_a_failed_row_of_the_report(project):
     project.write("linear.json", LINEAR.decode() if isinstance(LINEAR, bytes) else LINEAR)
     project.write(
-        "test_claims.py",
+        "test_in_parts.py",
         "from kernelpin import expect, load_trace\n\n"
         "def test_it(subtests):\n"
         "    with subtests.test('no addmm'):\n"

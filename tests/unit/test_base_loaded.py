@@ -71,6 +71,7 @@ def test_what_is_heads_is_told(at, tmp_path, name, file, why):
         ("fast.model", "env/site-packages/fast/model.py", b"FIGURE = 41\n"),  # as base has it
         ("other.model", "env/site-packages/other/model.py", HEADS),  # another package's
         ("numpy", "head/.site/numpy/__init__.py", b""),
+        ("numpy", "head/.venv/lib/python3.12/site-packages/numpy/__init__.py", b""),
         ("json", "head/json.py", HEADS),  # the standard library's name
         ("kernelpin.cli", "head/src/kernelpin/cli.py", HEADS),  # both sides' stopwatch
         ("builtin", None, b""),

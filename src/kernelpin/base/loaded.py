@@ -25,6 +25,7 @@ from kernelpin.base.git import Git
 from kernelpin.base.worktree import Checkout
 
 VARIABLE = "KERNELPIN_HEADS_CODE"
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 _NOT_OURS = frozenset({"__main__", "kernelpin", *sys.stdlib_module_names})
 # A change of one of these changes what is compiled.
 _COMPILED = frozenset(
@@ -107,7 +108,8 @@ class Loaded:
         """
         for folder in place.parents:
             if folder not in self._targets:
-                self._targets[folder] = any(folder.glob("*.dist-info"))
+                named = folder.name in _INSTALLED or (folder / "pyvenv.cfg").is_file()
+                self._targets[folder] = named or any(folder.glob("*.dist-info"))
             if self._targets[folder]:
                 return True
             if folder == self._head:
