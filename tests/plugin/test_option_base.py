@@ -88,6 +88,13 @@ def test_base_does_not_excuse_what_an_upgrade_of_packages_may_have_slowed(compar
     assert (row["outcome"], row["paired"]["outcome"]) == ("slower", "already slower")
 
 
+def test_nor_what_is_unclear_against_what_was_stored_before_an_upgrade(compared):
+    compared.baseline("test_it", figures(41.2), gpu=replace(GPU, torch="2.10.0"))
+    both = figures(42.9, 16, spread=0.02)
+    compared.play(both, [43.5, *both])
+    assert "1 unclear on" in text_of(compared.run(BASE))
+
+
 def test_a_new_driver_is_no_upgrade_of_heads(compared):
     compared.baseline("test_it", figures(41.2), gpu=replace(GPU, driver="570.1"))
     compared.play(figures(44.0, 12, seed=1), [44.0, *figures(44.0, 12, seed=2)])

@@ -73,8 +73,8 @@ class Compared:
         paired = self.verdict
         if paired is None or paired.outcome is Outcome.UNCLEAR:
             return stored
-        if paired.outcome is Outcome.ALREADY_SLOWER and self.upgraded(baseline):
-            return stored
+        if paired.outcome is not Outcome.SLOWER and self.upgraded(baseline):
+            return stored  # base excuses nothing
         if paired.outcome in (Outcome.SLOWER, Outcome.ALREADY_SLOWER):
             return replace(stored, outcome=paired.outcome, reason=paired.reason, decided=True)
         if stored.outcome is Outcome.UNCLEAR:
