@@ -7,15 +7,12 @@ import hashlib
 import importlib.metadata
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from filelock import FileLock, Timeout
 
@@ -120,36 +117,20 @@ def _record(args: argparse.Namespace, journal: Path) -> int:
 
 
 def _status_of(command: list[str]) -> int:
-    """Run it to its end; 128 and more: a signal ended it."""
+    """Run it to its end; 128 and more: a signal ended it.
+
+    A time limit's SIGTERM comes to this process alone: pytest must not go on without it.
+    """
+    from kernelpin.workers.lifeline import signals_to
+
     process = subprocess.Popen(command)
-    with _passed_on(process):
+    with signals_to(lambda number, frame: process.send_signal(number)):
         while True:
             try:
                 status = process.wait()
                 return status if status >= 0 else 128 - status
             except KeyboardInterrupt:
                 continue  # pytest was interrupted by the same key, and ends by itself
-
-
-@contextmanager
-def _passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """A time limit's SIGTERM comes to this process alone: pytest must not go on without it."""
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        process.send_signal(number)
-
-    taken = []
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        # A handler of someone else's, or that the signal is ignored (nohup), stays.
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, pass_on)
-            taken.append(number)
-    try:
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def _why_nothing() -> str:

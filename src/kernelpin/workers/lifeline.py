@@ -8,7 +8,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -58,23 +58,28 @@ def _exists(pid: int) -> bool:
 
 
 @contextlib.contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """While a worker runs, let SIGTERM and SIGHUP end the session in order: workers, folders.
+def signals_to(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Let `handler` have SIGTERM and SIGHUP meanwhile, where they would end this process.
 
-    Only where they would end it anyway: what is ignored or handled by another stays so.
+    What is ignored (nohup) or handled by another stays so.
     """
     taken: list[int] = []
     if threading.current_thread() is threading.main_thread():
         for name in _SIGNALS:
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, _exit)
+                signal.signal(number, handler)
                 taken.append(number)
     try:
         yield
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
+
+
+def ended_by_signals() -> contextlib.AbstractContextManager[None]:
+    """Let SIGTERM and SIGHUP end the session in order: workers, folders."""
+    return signals_to(_exit)
 
 
 def _exit(number: int, frame: FrameType | None) -> NoReturn:
