@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+_PIPE_CLOSED = 141  # what a shell calls the end by SIGPIPE
 # Each module offers `register(subparsers)`, which adds its command and sets `func`; it may set
 # `of_unknown`, what more to say of an unknown argument.
-_PIPE_CLOSED = 141  # what a shell calls the end by SIGPIPE
 COMMANDS = ("inspect", "baselines_cli", "record", "folds")
 
 

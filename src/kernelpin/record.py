@@ -29,7 +29,8 @@ Measure the timing tests that PYTEST-ARGS select in fresh processes, and store t
 
 Interrupted, it keeps the processes that finished; the same command on the same code goes on
 from there within a day. Exit codes: 0: all stored; 1: a test failed, a figure was refused, or
-nothing was measured; 2: wrong use; 130: interrupted, 143: by SIGTERM."""
+nothing was measured; 2: wrong use; 130: interrupted; above: ended by a
+signal (143: SIGTERM)."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -119,12 +120,19 @@ def _record(args: argparse.Namespace, journal: Path) -> int:
 def _status_of(command: list[str]) -> int:
     """Run it to its end; 128 and more: a signal ended it.
 
-    A time limit's SIGTERM comes to this process alone: pytest must not go on without it.
+    A SIGTERM may come to this process alone: pytest must not go on without it.
     """
     from kernelpin.workers.lifeline import signals_to
 
     process = subprocess.Popen(command)
-    with signals_to(lambda number, frame: process.send_signal(number)):
+    passed_on: list[int] = []
+
+    def pass_on(number: int, frame: object) -> None:
+        if not passed_on:
+            passed_on.append(number)
+            process.send_signal(number)
+
+    with signals_to(pass_on):
         while True:
             try:
                 status = process.wait()

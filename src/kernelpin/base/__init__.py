@@ -7,6 +7,7 @@ with checkout(rootdir, ref, environ=os.environ) as base:      # Checkout, or Una
 """
 
 from kernelpin.base.code import base_environment, foreign_code, in_base
+from kernelpin.base.git import GitError
 from kernelpin.base.loaded import describe
 from kernelpin.base.pairs import MAX_CLOCK_DIFFERENCE, NEW, Pairs, Side, measure_pairs, new_in_head
 from kernelpin.base.worktree import Checkout, Unavailable, checkout
@@ -15,6 +16,7 @@ __all__ = [
     "MAX_CLOCK_DIFFERENCE",
     "NEW",
     "Checkout",
+    "GitError",
     "Pairs",
     "Side",
     "Unavailable",

@@ -11,12 +11,12 @@ import importlib.metadata
 import json
 import os
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import ModuleType
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import msgspec
 
@@ -25,43 +25,58 @@ from kernelpin.base.git import Git
 from kernelpin.base.worktree import Checkout
 
 VARIABLE = "KERNELPIN_HEADS_CODE"
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
 _NOT_OURS = frozenset({"__main__", "kernelpin", *sys.stdlib_module_names})
-# A change of one of these changes what is compiled.
-_COMPILED = frozenset(
-    (
-        *(".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hpp", ".hip", ".pyx", ".pxd"),
-        *(".rs", ".f90", ".cmake", ".toml", ".cfg"),
-    )
-)
-_BUILDS = frozenset({"setup.py", "CMakeLists.txt", "Makefile"})
+_COMPILED = tuple(EXTENSION_SUFFIXES)
+_EMPTY = hashlib.sha256(b"").hexdigest()
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+# A change of these alone compiles nothing anew.
+_PROSE = frozenset({".md", ".rst", ".txt"})
+_BESIDE = frozenset({"tests", "test", "docs", "doc", "baselines", "perf_tests", ".github"})
 
 
 class HeadsCode(msgspec.Struct, frozen=True):
-    """What is head's: its checkout, and the Python files that it changed, with their hashes.
+    """What is head's: its checkout, and what git has there.
 
-    `changed`: from a file's name to (path from the checkout's top, SHA-256 of head's). `rebuilt`:
-    whether head changed what compiled modules are made of.
+    `tracked`: its Python files and compiled modules, from its top, those of submodules too.
+    `changed`: the Python files that it changed, with the SHA-256 of its own. `rebuilt`: whether it
+    may have changed what compiled modules are made of. `prefix`: head's environment.
     """
 
     head: str
     base: str
-    changed: dict[str, list[tuple[str, str]]]
+    tracked: frozenset[str]
+    changed: dict[str, str]
     rebuilt: bool
+    prefix: str
 
 
 def describe(base: Checkout, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment variable by which a worker in the base knows head's code; writes a file."""
+    """The environment variable by which a worker in the base knows head's code; writes a file.
+
+    Raises GitError.
+    """
     git = Git(base.head_root, environ)
-    listed = git("diff", "--name-only", "--no-renames", "-z", base.commit, "HEAD")
-    changed: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    rebuilt = False
-    for name in filter(None, listed.split("\0")):
-        file = base.head_root / name
-        rebuilt |= file.suffix in _COMPILED or file.name in _BUILDS or file.is_dir()  # a submodule
-        if file.suffix == ".py" and file.is_file():
-            changed[file.name].append((name, _sha(file)))
-    told = HeadsCode(str(base.head_root), str(base.root), dict(changed), rebuilt)
+
+    def listed(*arguments: str) -> list[PurePosixPath]:
+        return [PurePosixPath(name) for name in git(*arguments).split("\0") if name]
+
+    tracked = listed("ls-files", "-z", "--recurse-submodules")
+    between = ("-z", base.commit, "HEAD")
+    touched = listed("diff", "--name-only", "--no-renames", *between)
+    # What was only moved is base's as well.
+    changed = listed("diff", "--name-only", "--diff-filter=AM", "-M100%", *between)
+    told = HeadsCode(
+        head=str(base.head_root),
+        base=str(base.root),
+        tracked=frozenset(str(it) for it in tracked if it.name.endswith((".py", *_COMPILED))),
+        changed={
+            str(it): _sha(base.head_root / it)
+            for it in changed
+            if it.suffix == ".py" and (base.head_root / it).is_file()
+        },
+        rebuilt=any(it.suffix not in _PROSE and not _BESIDE & {*it.parts} for it in touched),
+        prefix=sys.prefix,
+    )
     path = base.root.parent / "head.json"
     path.write_bytes(msgspec.json.encode(told))
     return {VARIABLE: str(path)}
@@ -74,9 +89,12 @@ class Loaded:
         self._told = told
         self._head, self._base = Path(told.head), Path(told.base)
         self._seen: set[tuple[str, str]] = set()
-        self._targets: dict[Path, bool] = {}
-        self._built = frozenset(_installed_from(self._head)) if told.rebuilt else frozenset()
         self._found: str | None = None
+        has_own = sys.prefix != told.prefix
+        self._advice = "install base there, and not head" if has_own else NAME_ONE
+        # Into an environment of its own base may well have been installed from the same checkout.
+        looks = told.rebuilt and not has_own
+        self._built = frozenset(_installed_from(self._head)) if looks else frozenset()
 
     def foreign(self, modules: Mapping[str, ModuleType] = sys.modules) -> str | None:
         """Why what this process ran is not base's alone; None: it is, as far as it can be told."""
@@ -86,34 +104,41 @@ class Loaded:
                 continue
             self._seen.add((name, file))
             if self._found is None and name.partition(".")[0] not in _NOT_OURS:
-                self._found = self._why(name, Path(file).resolve())
+                place = Path(file).resolve()
+                if what := self._what(name, place):
+                    self._found = f"base ran {what} ({place}): {self._advice}"
         return self._found
 
-    def _why(self, name: str, place: Path) -> str | None:
+    def _what(self, name: str, place: Path) -> str | None:
+        """What of head's this is, if it is."""
         if place.is_relative_to(self._base):
             return None
-        if place.is_relative_to(self._head) and not self._is_installed(place):
-            return f"base ran head's {name} ({place}): {NAME_ONE}"
-        if str(place) in self._built and place.name.endswith(tuple(EXTENSION_SUFFIXES)):
-            return f"base ran {name} as head compiled it ({place}): {NAME_ONE}"
-        for path, sha in self._told.changed.get(place.name, ()):
-            if place.parts[-2:] == (self._head / path).parts[-2:] and _sha(place) == sha:
-                return f"base ran head's {name} as it is installed ({place}): {NAME_ONE}"
+        is_compiled = place.name.endswith(_COMPILED)
+        if place.is_relative_to(self._head):
+            if place.relative_to(self._head).as_posix() in self._told.tracked:
+                return f"head's {name}"
+            if is_compiled and self._told.rebuilt and not self._is_installed(place):
+                return f"{name} as head compiled it"
+        if is_compiled:
+            return f"{name} as head compiled it" if str(place) in self._built else None
+        # An empty file is no code, and each is like another.
+        path = name.replace(".", "/")
+        for of_head, sha in self._told.changed.items():
+            ends = f"/{of_head}".endswith((f"/{path}.py", f"/{path}/__init__.py"))
+            if ends and sha != _EMPTY and place.is_file() and _sha(place) == sha:
+                return f"head's {name} as it is installed"
         return None
 
     def _is_installed(self, place: Path) -> bool:
-        """Whether it lies in a virtual environment, or where else pip installs to, in the checkout.
-
-        That is neither side's.
-        """
+        """Whether it lies in an environment in the checkout, which is neither side's."""
         for folder in place.parents:
-            if folder not in self._targets:
-                named = folder.name in _INSTALLED or (folder / "pyvenv.cfg").is_file()
-                self._targets[folder] = named or any(folder.glob("*.dist-info"))
-            if self._targets[folder]:
-                return True
             if folder == self._head:
                 break
+            marks = ("pyvenv.cfg", "conda-meta")
+            if folder.name in _INSTALLED or any((folder / mark).exists() for mark in marks):
+                return True
+            if any(folder.glob("*.dist-info")):
+                return True
         return False
 
 
@@ -132,7 +157,7 @@ def _installed_from(checkout: Path) -> Iterable[str]:
         if text is None:
             continue
         url = urlsplit(json.loads(text).get("url", ""))
-        if url.scheme == "file" and Path(unquote(url.path)).resolve().is_relative_to(checkout):
+        if url.scheme == "file" and Path(url2pathname(url.path)).resolve().is_relative_to(checkout):
             yield from (str(Path(str(found.locate_file(it))).resolve()) for it in found.files or ())
 
 

@@ -128,6 +128,7 @@ def _commit(git: Git, ref: str | None, environ: Mapping[str, str]) -> tuple[str,
             raise GitError(f"no commit {ref!r} in this repository{_how_to_fetch(git, ref)}")
         return (commit[:_SHORT] if ref == commit else ref), commit
     wanted = next((environ[name] for name in _TARGETS if environ.get(name)), None)
+    wanted = None if wanted is None else wanted.removeprefix("refs/heads/")  # Azure's way
     # The remote's own, since a branch of that name here may be older.
     sought_in = [f"origin/{wanted}", wanted] if wanted else _MAIN
     branch = next((it for it in sought_in if _resolved(git, it)), None)

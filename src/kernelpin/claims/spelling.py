@@ -39,6 +39,8 @@ _CALLS = """
     OccupancyMaxActiveBlocksPerMultiprocessor OccupancyMaxActiveBlocksPerMultiprocessorWithFlags
 """
 _KNOWN_CALLS = sorted(prefix + call for call in _CALLS.split() for prefix in ("cuda", "cu", "hip"))
+_VERSION = re.compile(r"_v\d+$")
+_FAMILY = re.compile(r"[A-Z0-9_]")
 _CLOSE = 0.92  # difflib's ratio: one letter of 20 is 0.95, cudaMalloc and cudaMallocHost 0.83
 _OF_ATEN = re.compile(r"aten[.:]", re.IGNORECASE)
 
@@ -86,14 +88,20 @@ def _no_call(name: str, trace: Trace) -> str | None:
         return "they are recorded like 'cudaMalloc', without blanks and brackets"
     if found := next((n for n in there if n.lower() == name.lower()), None):
         return f"in this trace it is {short(found)!r}"
-    if _GLOB.search(name) or name in _KNOWN_CALLS:
+    plain = _VERSION.sub("", name)
+    if _GLOB.search(name) or plain in _KNOWN_CALLS:
         return None
-    near = [n for n in _KNOWN_CALLS if n.lower() == name.lower()]
-    near += difflib.get_close_matches(name, {*_KNOWN_CALLS, *there}, n=1, cutoff=_CLOSE)
-    if near:
+    near = [n for n in _KNOWN_CALLS if n.lower() == plain.lower()]
+    near += difflib.get_close_matches(plain, {*_KNOWN_CALLS, *there}, n=1, cutoff=_CLOSE)
+    # Functions come in families: of 2D and 3D, of D and H, of one and several.
+    if near and (near[0].lower() == plain.lower() or _letters(near[0]) != _letters(plain)):
         one = f"{name[:-1]}[{name[-1]}]"
-        return f"the function is {short(near[0])!r}; of another one claim it as the glob {one!r}"
+        return f"a well-known one is {short(near[0])!r}; of another claim it as the glob {one!r}"
     return None
+
+
+def _letters(name: str) -> str:
+    return _FAMILY.sub("", name).removesuffix("s")
 
 
 def _spelt_otherwise(name: str, there: Iterable[str]) -> str | None:

@@ -52,6 +52,7 @@ def _checked_out(
     config: pytest.Config, ref: str, budget: Budget, line: Line
 ) -> Iterator[Base | Unavailable]:
     from kernelpin.base import (
+        GitError,
         Unavailable,
         base_environment,
         checkout,
@@ -77,7 +78,11 @@ def _checked_out(
         if (why := foreign_code(base, launch, environ)) is not None:
             yield Unavailable(why)
             return
-        environ |= describe(base)
+        try:
+            environ |= describe(base)
+        except (GitError, OSError) as error:
+            yield Unavailable(f"head could not be described to its base: {error}")
+            return
         fleet = Fleet(launch, budget, environ=environ, progress=line.tell)
         try:
             yield Base(base.ref, fleet, launch.rootdir)

@@ -113,7 +113,7 @@ class Bench:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Iterator[None]:
         if call.when == "call":
-            # An xfail that passes is reported failed; here only the body counts.
+            # An xfail that passes is reported failed, though its body came to its end.
             self._body_passed = call.excinfo is None
         if call.excinfo is not None and isinstance(call.excinfo.value, Deferred):
             self._was_deferred = True

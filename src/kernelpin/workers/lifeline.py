@@ -83,4 +83,5 @@ def ended_by_signals() -> contextlib.AbstractContextManager[None]:
 
 
 def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # `timeout` sends it to the process and to its group
     raise pytest.exit.Exception(f"ended by {signal.Signals(number).name}", returncode=128 + number)
