@@ -16,7 +16,6 @@ from typing import Any
 from kernelpin.base import MAX_CLOCK_DIFFERENCE
 from kernelpin.verdict import (
     LOOKS,
-    MIN_DIFFERENCE_US,
     PAIRED,
     STORED_SAME_CARD,
     Outcome,
@@ -45,10 +44,6 @@ class Test:
     rival_baseline: float | None
     rivals: list[dict[str, dict[str, float]]]
     fast: list[bool]  # of `now`: unchanged, some workload of the process was FASTER
-
-    @property
-    def is_small(self) -> bool:
-        return median(self.baseline) < SMALL_US
 
     def stored(self, size: str) -> Judged:
         """As a session screens and confirms; the next one begins with the next process."""
@@ -121,14 +116,9 @@ class Test:
                 yield Outcome.SLOWER if slower else Outcome.SAME, one[size]["seconds"]
 
 
-# Below this 0.05 µs are more than the limit, which is raised to them: +2 % is not promised there.
-SMALL_US = MIN_DIFFERENCE_US / PAIRED.limit
 METHODS: dict[str, Callable[[Test, str], Judged]] = {
     "stored, same card": Test.stored,
-    "paired": lambda test, size: test.paired(size) if not test.is_small else iter(()),
-    f"paired, < {SMALL_US:.0f} µs": (
-        lambda test, size: test.paired(size) if test.is_small else iter(())
-    ),
+    "paired": Test.paired,
     "pytest-benchmark": Test.rival,
 }
 

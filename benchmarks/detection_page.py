@@ -18,6 +18,7 @@ from benchmarks.sessions import (
 )
 from kernelpin.verdict import (
     MIN_DIFFERENCE_OTHER_CARD_US,
+    MIN_DIFFERENCE_PAIRED_US,
     MIN_DIFFERENCE_US,
     PAIRED,
     STORED,
@@ -112,9 +113,10 @@ A baseline has {baseline} processes{as_stored}. One process screens; a suspect g
 then 6, 8, 10 and 12 while the interval does not decide. Base and head are measured in 4 to 12
 interleaved pairs, here for every test. *Offset* is the SD of what this card and day differ from the
 baseline's by, drawn once a session for all its tests, or for each test. Times are not simulated, so
-that no difference is too small to count: in a run those under {least:g} µs are never SLOWER. On a
-card that did not record the baseline it is {least_elsewhere:g} µs a kernel (one kernel, for
-`kernel_us`), at most 20 % of the median, and not where a test has a limit of its own. Nor is it
+that no difference is too small to count: in a run those under {least:g} µs are never SLOWER, in
+pairs those under {least_paired:g} µs. On a card that did not record the baseline it is
+{least_elsewhere:g} µs a kernel (one kernel, for `kernel_us`), at most 20 % of the median, and not
+where a test has a limit of its own. Nor is it
 simulated that a process in which a test is FASTER acquits nobody, and another one screens.
 """
 PAGE = """# How well the verdicts detect: a simulation
@@ -198,6 +200,7 @@ def page(
         if plan.baseline == BASELINE
         else "",
         least=MIN_DIFFERENCE_US,
+        least_paired=MIN_DIFFERENCE_PAIRED_US,
         least_elsewhere=MIN_DIFFERENCE_OTHER_CARD_US,
     )
     return PAGE.format(

@@ -76,8 +76,8 @@ def test_each_method_finds_what_it_promises(told):
     for found in (stored, paired):
         judged = sum(n for name, n in found.items() if name != "open")
         assert found["slower"] >= 0.95 * judged
-    slower = counts(data, "paired, < 5 µs", "10")["slower"]
-    assert text.splitlines()[-1].split()[:7] == ["paired,", "<", "5", "µs", "+10", "%", str(slower)]
+    slower = counts(data, "paired", "10")["slower"]
+    assert text.splitlines()[-1].split()[:4] == ["paired", "+10", "%", str(slower)]
 
 
 def test_a_figure_serves_a_method_once(told):
@@ -86,7 +86,7 @@ def test_a_figure_serves_a_method_once(told):
 
     assert counts(data, "stored, same card", "0")["same"] == 13 * 24
     assert sum(counts(data, "stored, same card", "10").values()) == 13 * 5
-    assert counts(data, "paired", "0")["same"] <= 12 * 3
+    assert counts(data, "paired", "0")["same"] <= 13 * 3
 
 
 def test_a_disturbed_process_counts_for_nothing(processes):

@@ -11,6 +11,7 @@ the screening figure counted, disturbed processes would leave ten times as many 
 from kernelpin.verdict.evidence import LOOKS, MIN_CONFIRM
 from kernelpin.verdict.judging import (
     MIN_DIFFERENCE_OTHER_CARD_US,
+    MIN_DIFFERENCE_PAIRED_US,
     MIN_DIFFERENCE_US,
     MIN_SCREEN_BASELINE,
     is_suspect,
@@ -36,6 +37,7 @@ __all__ = [
     "LOOKS",
     "MIN_CONFIRM",
     "MIN_DIFFERENCE_OTHER_CARD_US",
+    "MIN_DIFFERENCE_PAIRED_US",
     "MIN_DIFFERENCE_US",
     "MIN_SCREEN_BASELINE",
     "PAIRED",
