@@ -2,7 +2,8 @@
 
 Times are µs of one clock. It keeps to CUDA's rules as far as the stopwatch relies on them: work
 runs in order, an event is done when what stands before it is, nothing may wait during a capture,
-and a capture that broke cannot end.
+and a capture that broke cannot end. As on an H200, the gap between nodes is shorter until a process
+has launched a few times outside of the stream that replays.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import torch
 LAUNCH_US = 5.0  # host, per launch
 GRAPH_LAUNCH_US = 12.0
 GAP_US = 0.5  # GPU, between two nodes or launches
+FIRST_GAP_US = 0.32  # the same, until so many launches on the default stream
+FIRST_LAUNCHES = 8
 CYCLES_PER_US = 1980.0
 
 
@@ -27,6 +30,7 @@ class Memory:
 
     def __del__(self) -> None:
         self._gpu.allocated -= self._size
+        self._gpu.cached += self._size
 
 
 class SimulatedCuda:
@@ -48,6 +52,8 @@ class SimulatedCuda:
         self.memory = 140 << 30
         self.allocated = 0
         self.pads: list[int] = []
+        self.cached = 0  # bytes that were let go, and not given back to the driver
+        self.launched_on_default = 0
         self._queue: list[float] = []  # when each entry ends
 
     # what kernels and callables use
@@ -64,6 +70,7 @@ class SimulatedCuda:
         """Take memory until what is returned is let go."""
         if self.allocated + size > self.memory:
             raise torch.cuda.OutOfMemoryError
+        assert not self.cached, "cached memory serves first, and moves nothing"
         self.pads.append(size)
         return Memory(self, size)
 
@@ -85,12 +92,20 @@ class SimulatedCuda:
     def sleep(self, cycles: int) -> None:
         self._enqueue(LAUNCH_US, cycles / CYCLES_PER_US)
 
+    @property
+    def gap_us(self) -> float:
+        return GAP_US if self.launched_on_default >= FIRST_LAUNCHES else FIRST_GAP_US
+
+    def empty_cache(self) -> None:
+        self.cached = 0
+
     def _enqueue(self, host_us: float, gpu_us: float) -> None:
+        self.launched_on_default += self.stream is self.default_stream
         self._queue = [end for end in self._queue if end > self.host_us]
         if len(self._queue) >= self.queue_limit:  # full: the host waits for a place
             self.host_us = self._queue[-self.queue_limit]
         self.host_us += host_us
-        self.busy_until_us = max(self.busy_until_us, self.host_us) + gpu_us + GAP_US
+        self.busy_until_us = max(self.busy_until_us, self.host_us) + gpu_us + self.gap_us
         self._queue.append(self.busy_until_us)
 
     @contextmanager
@@ -149,7 +164,7 @@ class SimulatedCuda:
 
             def replay(self):
                 assert self.nodes is not None, "replayed before a capture, or after a reset"
-                gpu_us = sum(self.nodes) * sim.clock_factor + GAP_US * len(self.nodes)
+                gpu_us = sum(self.nodes) * sim.clock_factor + sim.gap_us * len(self.nodes)
                 sim._enqueue(GRAPH_LAUNCH_US, gpu_us)
 
             def reset(self):
@@ -165,6 +180,8 @@ class SimulatedCuda:
             Stream=object,
             stream=sim.on,
             set_stream=sim.set_stream,
+            default_stream=lambda: sim.default_stream,
+            empty_cache=sim.empty_cache,
             current_stream=lambda: sim.stream,
             current_device=lambda: 0,
             synchronize=sim.synchronize,

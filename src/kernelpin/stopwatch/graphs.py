@@ -37,8 +37,9 @@ class GraphWork:
         self._cold = cold
 
     def play(self, calls: int) -> GraphPlay:
-        """Capture that many calls."""
+        """Capture that many calls, their memory at a place of its own."""
         bench, call = self._bench, self._call
+        bench.draw_layout()
         if not self._cold:
             return GraphPlay(bench, calls, capture(bench.stream, call, calls))
         bench.flush()  # its buffer belongs to no graph
