@@ -208,6 +208,30 @@ def test_each_block_replays_a_graph_of_its_own_that_was_replayed_before():
     assert all(play.closed for play in bench.plays)
 
 
+@pytest.mark.parametrize(("apart", "blocks"), [(0.003, 8), (0.03, 24)])
+def test_where_the_place_in_memory_shows_more_places_are_tried(apart, blocks):
+    """One place in four is slower: of 24 the median hardly depends on which were drawn."""
+    bench = FakeBench()
+    build = bench.play
+
+    def play(calls):
+        bench.call_ms = 0.01 * (1 + apart * (len(bench.plays) % 4 == 0))
+        return build(calls)
+
+    bench.play = play
+    taken = measure(bench, bench, Plan())
+    assert len(taken.readings) == blocks * 5
+    assert len(taken.states) == blocks * 2
+    assert taken.reason is None
+
+
+def test_samples_that_scatter_are_no_reason_for_more_places():
+    bench = FakeBench()
+    rng = random.Random(0)
+    bench.next_call_ms = lambda: 0.01 * rng.choice([1, 1, 1, 1.03])
+    assert len(measure(bench, bench, Plan()).readings) == 40
+
+
 def test_no_graph_is_built_when_the_budget_is_spent():
     bench = FakeBench(call_ms=200.0)
     taken = measure(bench, bench, Plan(budget_s=5.0))

@@ -24,6 +24,8 @@ LAUNCHES_ELSEWHERE = 64  # 8 were enough wherever it was tried
 FLUSH_AT_LEAST = 64 << 20
 PAGE = 2 << 20
 PAD_PAGES = (5, 36)  # below 10 MB torch's allocator would share the segment with what comes next
+SMALL = 1 << 20  # torch's allocator keeps what is no larger apart, two of these in a page
+SMALL_PADS = (0, 32)
 
 
 class CudaBench:
@@ -41,7 +43,7 @@ class CudaBench:
         _launch_elsewhere()
         self._cycles_per_ms = self._measure_spin()
         self._flush_buffer: Any = None
-        self._pad: Any = None
+        self._pads: list[Any] = []
         self._random = random.Random()  # never seeded: each process draws its own
 
     def work(self, call: Call, *, cold: bool) -> Work:
@@ -66,7 +68,7 @@ class CudaBench:
         return GraphWork(self, call, cold)
 
     def draw_layout(self) -> None:
-        """Move what is allocated from here on, by 10 to 72 MB.
+        """Move what is allocated from here on: by 10 to 72 MB, what is small by up to 32 MB more.
 
         Which lines of L2 a callable's memory falls on changes its time, by up to 2 %, and repeats
         to 0.1 % in every process that allocates the same: a change that moves allocations would
@@ -75,11 +77,12 @@ class CudaBench:
         """
         import torch
 
-        self._pad = None
+        self._pads = []
         torch.cuda.empty_cache()
         with suppress(torch.cuda.OutOfMemoryError):
-            pages = self._random.randint(*PAD_PAGES)
-            self._pad = torch.empty(pages * PAGE, dtype=torch.uint8, device="cuda")
+            small = [SMALL] * self._random.randint(*SMALL_PADS)
+            for size in (self._random.randint(*PAD_PAGES) * PAGE, *small):
+                self._pads.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
 
     def observe(self) -> State:
         """Read the GPU's state now."""

@@ -8,10 +8,10 @@ calibrated on device time, and 5 ms pauses that keep the card off its power cap.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import median
+from statistics import median, stdev
 from typing import Protocol
 
 from kernelpin.machine import State
@@ -19,6 +19,9 @@ from kernelpin.stopwatch.samples import MeasureError
 
 MAX_CALLS = 16_384
 BLOCKS = 8
+MORE_BLOCKS = 16  # where those show that the place in memory matters
+FEW_IN_BLOCK = 3  # samples, of which a median is not the noise of one
+APART = 0.004  # standard deviation of blocks
 WARM_AGAIN = 2  # the first replay of a graph uploads it
 WARM_MIN = 10
 WARM_MAX = 60
@@ -181,24 +184,31 @@ def take(
 ) -> tuple[tuple[Reading, ...], tuple[State, ...], str | None]:
     """Take the samples in blocks, each of a play of its own, and again while it is disqualified.
 
-    A new play means new memory: the figure is of eight places in which the call's memory may lie.
-    Past the deadline the disqualified blocks are returned too, with the reason.
+    A new play means new memory: the figure is of eight places in which the call's memory may lie,
+    and of more where they differ. Past the deadline the disqualified blocks are returned too, with
+    the reason.
     """
-    readings: list[Reading] = []
-    states: list[State] = []
-    reason = None
-    for size in block_sizes(plan.samples):
-        if bench.now() >= deadline and len(readings) >= FEWEST:
-            break
-        best = _best_block(build(), bench, plan, size, deadline, len(readings))
-        readings += best.readings
-        states += best.states
-        reason = reason or best.reason
+    blocks: list[_Block] = []
+
+    def go_on(sizes: Sequence[int]) -> None:
+        for size in sizes:
+            have = sum(len(block.readings) for block in blocks)
+            if bench.now() >= deadline and have >= FEWEST:
+                return
+            blocks.append(_best_block(build(), bench, plan, size, deadline, have))
+
+    sizes = block_sizes(plan.samples)
+    go_on(sizes)
+    if are_apart(blocks):
+        go_on(sizes[:1] * MORE_BLOCKS)
+    readings = tuple(reading for block in blocks for reading in block.readings)
+    states = tuple(state for block in blocks for state in block.states)
+    reason = next(filter(None, (block.reason for block in blocks)), None)
     if reason is None and len(readings) < plan.samples:
         reason = (
             f"{len(readings)} of {plan.samples} samples within the budget of {plan.budget_s:g} s"
         )
-    return tuple(readings), tuple(states), reason
+    return readings, states, reason
 
 
 def block_sizes(samples: int) -> tuple[int, ...]:
@@ -216,6 +226,15 @@ class _Block:
     def reason(self) -> str | None:
         before, after = self.states
         return before.disqualifies or after.disqualifies
+
+
+def are_apart(blocks: Sequence[_Block]) -> bool:
+    """Whether the place in memory shows: whole blocks differ, and not their samples alone."""
+    figures = [median(reading.counted_ms for reading in b.readings) for b in blocks if b.readings]
+    fewest = min(len(block.readings) for block in blocks)
+    if fewest < FEW_IN_BLOCK or any(block.reason for block in blocks) or min(figures) <= 0:
+        return False
+    return stdev(map(math.log, figures)) > APART
 
 
 def _worth(block: _Block) -> tuple[bool, int]:
