@@ -110,7 +110,7 @@ nvidia-h200: 3 baselines
   perf_tests/test_counts.py::test_counts         counts     counts (torch 2.11)       –          –  2026-11-30  torch 2.11.0+cu130
   perf_tests/test_timings.py::test_time[linear]  device_us  6.996 µs             0.24 %          8  2026-11-30  torch 2.11.0+cu130
   perf_tests/test_timings.py::test_time[mlp]     device_us  39.98 µs             0.24 %          8  2026-11-30  torch 2.11.0+cu130
-a time may grow by 3 % on a card that recorded it and by 5 % on another, unless its test's marker says otherwise; under 0.05 µs, on another card 0.25 µs a kernel (a fifth at most), no difference counts
+a time may grow by 3 % on a card that recorded it and by 5 % on another, unless its test's marker says otherwise; under 0.05 µs, on another card 0.1 µs a kernel (a fifth at most), no difference counts
 """,  # noqa: E501
             "",
         )

@@ -60,7 +60,7 @@ class FakePlay:
 class FakeBench:
     """A bench whose clock moves by what runs on it; `states` are observed in turn, then GOOD."""
 
-    method, note = "graph", None
+    method, note, most_calls = "graph", None, MAX_CALLS
 
     def __init__(self, call_ms=0.01, states=(), launch_ms=0.0, call_times=()):
         self.call_ms, self.launch_ms = call_ms, launch_ms
@@ -126,6 +126,16 @@ def test_work_that_takes_no_time_is_an_error():
     with pytest.raises(MeasureError, match="hardly launches anything") as caught:
         calibrate(FakeBench(call_ms=1e-6).play, 2.5)
     assert "a sample needs 2.5 ms" in str(caught.value)
+
+
+@given(st.integers(1, 300), st.floats(0.0009, 50.0))
+def test_a_sample_has_no_more_calls_than_can_be_queued(most, call_ms):
+    bench = FakeBench(call_ms=call_ms)
+    bench.most_calls = most
+    taken = measure(bench, bench, Plan())
+    assert max(play.calls for play in bench.plays) <= most
+    assert taken.calls == most or taken.calls * call_ms >= 2.5
+    assert len(bench.plays) <= 8 + 8
 
 
 def test_a_slow_clock_at_calibration_is_noticed_once_warm():
@@ -220,6 +230,7 @@ def test_where_the_place_in_memory_shows_more_places_are_tried(apart, blocks):
 
     bench.play = play
     taken = measure(bench, bench, Plan())
+    assert taken.places == (5,) * blocks
     assert len(taken.readings) == blocks * 5
     assert len(taken.states) == blocks * 2
     assert taken.reason is None
@@ -259,10 +270,10 @@ def test_throttling_that_lasts_is_the_reason_and_the_samples_stay():
 
 def test_what_disqualified_one_block_is_the_reason_whatever_the_others():
     bench = FakeBench(states=[HOT, HOT])
-    readings, states, reason = take(lambda: bench.play(250), bench, Plan(), deadline=0.0)
+    blocks, reason = take(lambda: bench.play(250), bench, Plan(), deadline=0.0)
     assert reason == "thermal slowdown (SM 1200 MHz)"
-    assert len(readings) == 5
-    assert states[:2] == (HOT, HOT)
+    assert [len(block.readings) for block in blocks] == [5]
+    assert blocks[0].states == (HOT, HOT)
 
 
 def test_samples_and_states_are_of_the_same_block():
@@ -317,6 +328,25 @@ def test_an_error_in_the_middle_still_gives_the_graph_back():
 def test_a_plan_that_measures_nothing_is_refused(options):
     with pytest.raises(ValueError, match=r"samples a process|longer than nothing"):
         Stopwatch(**options)
+
+
+@given(
+    places=st.lists(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=9), min_size=1, max_size=30)
+)
+def test_the_figure_is_the_mean_over_places_of_the_median_at_each(places):
+    values = tuple(value for place in places for value in place)
+    samples = Samples("device_us", values, "graph", places=tuple(map(len, places)))
+    assert samples.figure == pytest.approx(sum(map(median, places)) / len(places))
+    assert Samples("device_us", values, "graph").figure == median(values)
+
+
+def test_of_two_kinds_of_places_the_figure_lies_between_and_hardly_moves():
+    def figure(slow):
+        values = [1.03] * 5 * slow + [1.0] * 5 * (24 - slow)
+        return Samples("device_us", tuple(values), "graph", places=(5,) * 24).figure
+
+    assert figure(11) == pytest.approx(1.01375)
+    assert figure(13) / figure(11) == pytest.approx(1.0025, abs=1e-4)  # of the median, 1.03
 
 
 def test_the_figure_is_the_median_in_us_per_call():

@@ -1,8 +1,9 @@
 """Timing by CUDA events around plain calls, where no CUDA graph can hold them.
 
 The GPU spins while the host enqueues, so that the host's own time does not show. Whether that held
-is checked each time: the spin must still run when the last call is enqueued. A callable that waits
-for the GPU cannot be fed so, and its figure holds host time.
+is checked each time: the spin must still run when the last call is enqueued. So a sample has no
+more calls than the launch queue holds, though they last less than a graph's would. A callable that
+waits for the GPU cannot be fed so, and its figure holds host time.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING
 
-from kernelpin.stopwatch.sampling import Reading
+from kernelpin.stopwatch.sampling import MAX_CALLS, Reading
 
 if TYPE_CHECKING:
     from kernelpin.stopwatch.cuda import CudaBench
@@ -48,9 +48,10 @@ class EventsWork:
         self._feed = self._find_feed() if fed else None
         if fed and self._feed is None:
             self.note = f"{note}; the GPU could not be kept fed, so host time shows"
+        self.most_calls = self._feed.calls if self._feed else MAX_CALLS
 
     def play(self, calls: int) -> EventsPlay:
-        """Prepare that many calls, or the few more that fill the last batch."""
+        """Prepare that many calls."""
         return EventsPlay(self._bench, self._call, calls, self._feed, self._cold)
 
     def _find_feed(self) -> Feed | None:
@@ -89,41 +90,34 @@ def find_feed(is_fed: Callable[[Feed], bool], per_call_ms: float) -> Feed | None
 
 
 class EventsPlay:
-    """One sample: batches of calls, each behind a spin."""
+    """One sample: calls behind a spin."""
 
     def __init__(
         self, bench: CudaBench, call: Call, calls: int, feed: Feed | None, cold: bool
     ) -> None:
         import torch
 
-        batch = min(calls, feed.calls) if feed else calls
-        self._batches = ceil(calls / batch)
-        self.calls = self._batches * batch
-        self._batch = batch
+        self.calls = calls
         self._bench = bench
         self._call = call
         self._feed = feed
         self._cold = cold
-        pairs = batch if cold else 1
+        pairs = calls if cold else 1
         self._events = [
             (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
             for _ in range(pairs)
         ]
 
     def sample(self) -> Reading:
-        """Run all batches."""
-        counted = spent = 0.0
-        for _ in range(self._batches):
-            for _ in range(TRIES):
-                reading, fed = self.run()
-                if fed or self._feed is None:
-                    break
-            counted += reading.counted_ms
-            spent += reading.spent_ms
-        return Reading(counted, spent)
+        """Run them, again where the GPU got ahead of the host."""
+        for _ in range(TRIES):
+            reading, fed = self.run()
+            if fed or self._feed is None:
+                break
+        return reading
 
     def run(self) -> tuple[Reading, bool]:
-        """Run one batch; also whether it was all enqueued before the GPU got to it."""
+        """Run them once; also whether it was all enqueued before the GPU got to it."""
         import torch
 
         first, last = self._events[0][0], self._events[-1][1]
@@ -138,7 +132,7 @@ class EventsPlay:
                     end.record()
             else:
                 first.record()
-                for _ in range(self._batch):
+                for _ in range(self.calls):
                     self._call()
                 last.record()
             fed = not first.query()
@@ -147,11 +141,11 @@ class EventsPlay:
         return Reading(counted, first.elapsed_time(last)), fed
 
     def start(self) -> None:
-        """Begin a batch."""
+        """Begin them."""
         import torch
 
         with torch.cuda.stream(self._bench.stream):
-            for _ in range(self._batch):
+            for _ in range(self.calls):
                 self._call()
 
     def finish(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kernelpin.stopwatch.samples import MeasureError
-from kernelpin.stopwatch.sampling import Reading
+from kernelpin.stopwatch.sampling import MAX_CALLS, Reading
 
 if TYPE_CHECKING:
     from kernelpin.stopwatch.cuda import CudaBench
@@ -30,6 +30,7 @@ class GraphWork:
 
     method = "graph"
     note: str | None = None
+    most_calls = MAX_CALLS
 
     def __init__(self, bench: CudaBench, call: Call, cold: bool) -> None:
         self._bench = bench

@@ -61,6 +61,7 @@ class Work(Protocol):
 
     method: str
     note: str | None
+    most_calls: int  # of one sample
 
     def play(self, calls: int) -> Play:
         """Prepare a sample of that many calls."""
@@ -99,10 +100,28 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """The samples of one callable, in ms of GPU time per sample, with the states around them."""
+class Block:
+    """Samples taken one after the other, and the states before and after."""
 
     readings: tuple[Reading, ...]
+    states: tuple[State, State]
+
+    @property
+    def reason(self) -> str | None:
+        """Why they decide nothing; None where they do."""
+        before, after = self.states
+        return before.disqualifies or after.disqualifies
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The samples of one callable, in ms of GPU time per sample, with the states around them.
+
+    `places`: how many of them, in their order, are of each place in memory.
+    """
+
+    readings: tuple[Reading, ...]
+    places: tuple[int, ...]
     calls: int
     states: tuple[State, ...]
     reason: str | None
@@ -112,29 +131,36 @@ class Taken:
 def measure(work: Work, bench: Bench, plan: Plan) -> Taken:
     """Take the plan's samples of that work, warm and in blocks whose state qualifies."""
     deadline = bench.now() + plan.budget_s
-    play = calibrate(work.play, plan.min_sample_ms)
+    play = calibrate(work.play, plan.min_sample_ms, most=work.most_calls)
     try:
         steady, lasted_ms = settle(play, bench, plan)
-        if lasted_ms < plan.min_sample_ms:  # the clock rose since the calibration
-            play.close()
-            play = calibrate(work.play, plan.min_sample_ms, start=play.calls)
+        if lasted_ms < plan.min_sample_ms and play.calls < work.most_calls:
+            play.close()  # the clock rose since the calibration
+            play = calibrate(work.play, plan.min_sample_ms, play.calls, work.most_calls)
             steady, _ = settle(play, bench, plan)
     finally:
         play.close()
-    readings, states, reason = take(partial(work.play, play.calls), bench, plan, deadline)
-    note = None if steady else "the warm-up did not become steady"
-    return Taken(readings, play.calls, states, reason, note)
+    blocks, reason = take(partial(work.play, play.calls), bench, plan, deadline)
+    return Taken(
+        readings=tuple(reading for block in blocks for reading in block.readings),
+        places=tuple(len(block.readings) for block in blocks if block.readings),
+        calls=play.calls,
+        states=tuple(state for block in blocks for state in block.states),
+        reason=reason,
+        note=None if steady else "the warm-up did not become steady",
+    )
 
 
-def calibrate(build: Callable[[int], Play], min_ms: float, start: int = 1) -> Play:
-    """Return a sample that keeps the GPU busy for `min_ms`, by device time."""
+def calibrate(
+    build: Callable[[int], Play], min_ms: float, start: int = 1, most: int = MAX_CALLS
+) -> Play:
+    """Return a sample that keeps the GPU busy for `min_ms` by device time, or of `most` calls."""
     calls = start
     while True:
         play = build(calls)
-        calls = play.calls  # perhaps a few more, to fill a batch
         lasted = median(play.sample().spent_ms for _ in range(3))  # the first uploads the graph
         wanted = calls_for(calls, lasted, min_ms)
-        if wanted == calls:
+        if wanted == calls or calls == most:
             return play
         play.close()
         if wanted > MAX_CALLS:
@@ -142,7 +168,7 @@ def calibrate(build: Callable[[int], Play], min_ms: float, start: int = 1) -> Pl
                 f"{calls} calls keep the GPU busy for {lasted:.3f} ms; a sample needs {min_ms} ms. "
                 "the callable hardly launches anything: use stopwatch.counts or .ratio"
             )
-        calls = wanted
+        calls = min(wanted, most)
 
 
 def calls_for(calls: int, lasted_ms: float, min_ms: float) -> int:
@@ -181,14 +207,14 @@ def is_steady(seen: list[float]) -> bool:
 
 def take(
     build: Callable[[], Play], bench: Bench, plan: Plan, deadline: float
-) -> tuple[tuple[Reading, ...], tuple[State, ...], str | None]:
+) -> tuple[list[Block], str | None]:
     """Take the samples in blocks, each of a play of its own, and again while it is disqualified.
 
     A new play means new memory: the figure is of eight places in which the call's memory may lie,
-    and of more where they differ. Past the deadline the disqualified blocks are returned too, with
-    the reason.
+    and of more where they differ. Past the deadline the disqualified blocks are returned too. With
+    them comes the reason for which they decide nothing.
     """
-    blocks: list[_Block] = []
+    blocks: list[Block] = []
 
     def go_on(sizes: Sequence[int]) -> None:
         for size in sizes:
@@ -201,14 +227,11 @@ def take(
     go_on(sizes)
     if are_apart(blocks):
         go_on(sizes[:1] * MORE_BLOCKS)
-    readings = tuple(reading for block in blocks for reading in block.readings)
-    states = tuple(state for block in blocks for state in block.states)
     reason = next(filter(None, (block.reason for block in blocks)), None)
-    if reason is None and len(readings) < plan.samples:
-        reason = (
-            f"{len(readings)} of {plan.samples} samples within the budget of {plan.budget_s:g} s"
-        )
-    return readings, states, reason
+    taken = sum(len(block.readings) for block in blocks)
+    if reason is None and taken < plan.samples:
+        reason = f"{taken} of {plan.samples} samples within the budget of {plan.budget_s:g} s"
+    return blocks, reason
 
 
 def block_sizes(samples: int) -> tuple[int, ...]:
@@ -217,18 +240,7 @@ def block_sizes(samples: int) -> tuple[int, ...]:
     return tuple((samples * (i + 1)) // blocks - (samples * i) // blocks for i in range(blocks))
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    readings: tuple[Reading, ...]
-    states: tuple[State, State]
-
-    @property
-    def reason(self) -> str | None:
-        before, after = self.states
-        return before.disqualifies or after.disqualifies
-
-
-def are_apart(blocks: Sequence[_Block]) -> bool:
+def are_apart(blocks: Sequence[Block]) -> bool:
     """Whether the place in memory shows: whole blocks differ, and not their samples alone."""
     figures = [median(reading.counted_ms for reading in b.readings) for b in blocks if b.readings]
     fewest = min(len(block.readings) for block in blocks)
@@ -237,14 +249,14 @@ def are_apart(blocks: Sequence[_Block]) -> bool:
     return stdev(map(math.log, figures)) > APART
 
 
-def _worth(block: _Block) -> tuple[bool, int]:
+def _worth(block: Block) -> tuple[bool, int]:
     """Rank what qualifies before what does not, and the whole before what the deadline cut."""
     return block.reason is None and bool(block.readings), len(block.readings)
 
 
 def _best_block(
     play: Play, bench: Bench, plan: Plan, size: int, deadline: float, have: int
-) -> _Block:
+) -> Block:
     try:
         for _ in range(WARM_AGAIN):
             play.sample()
@@ -257,7 +269,7 @@ def _best_block(
         play.close()
 
 
-def _block(play: Play, bench: Bench, plan: Plan, size: int, deadline: float, have: int) -> _Block:
+def _block(play: Play, bench: Bench, plan: Plan, size: int, deadline: float, have: int) -> Block:
     before = _state_at_work(play, bench, plan)
     readings: list[Reading] = []
     for _ in range(size):
@@ -265,7 +277,7 @@ def _block(play: Play, bench: Bench, plan: Plan, size: int, deadline: float, hav
             break
         bench.pause(plan.pause_ms / 1000)
         readings.append(play.sample())
-    return _Block(tuple(readings), (before, _state_at_work(play, bench, plan)))
+    return Block(tuple(readings), (before, _state_at_work(play, bench, plan)))
 
 
 def _state_at_work(play: Play, bench: Bench, plan: Plan) -> State:

@@ -68,6 +68,7 @@ class Stopwatch:
             seed=_seed(),
             state=taken.states,
             reason=taken.reason,
+            places=taken.places,
             note="; ".join(filter(None, (work.note, taken.note))) or None,
         )
 
