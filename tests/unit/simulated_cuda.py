@@ -52,6 +52,7 @@ class SimulatedCuda:
         self.memory = 140 << 30
         self.allocated = 0
         self.pads: list[int] = []
+        self.pool: list[Memory] = []  # of the graph that is being captured
         self.cached = 0  # bytes that were let go, and not given back to the driver
         self.launched_on_default = 0
         self._queue: list[float] = []  # when each entry ends
@@ -67,12 +68,24 @@ class SimulatedCuda:
         self._enqueue(LAUNCH_US, us * self.clock_factor)
 
     def allocate(self, size: int) -> Memory:
-        """Take memory until what is returned is let go."""
-        if self.allocated + size > self.memory:
+        """Take memory of the driver's until what is returned is let go."""
+        if self.allocated + self.cached + size > self.memory:
             raise torch.cuda.OutOfMemoryError
         assert not self.cached, "cached memory serves first, and moves nothing"
         self.pads.append(size)
         return Memory(self, size)
+
+    def scratch(self, size: int) -> Memory:
+        """Take memory as a callable does: what is cached first, in a capture until its reset."""
+        if self.captured is not None and self.pool:
+            return self.pool[0]  # the later calls of a capture use it again
+        if self.captured is None and self.cached >= size:
+            self.cached -= size
+        elif self.allocated + self.cached + size > self.memory:
+            raise torch.cuda.OutOfMemoryError
+        memory = Memory(self, size)
+        self.pool += [memory] if self.captured is not None else []
+        return memory
 
     def wait(self) -> None:
         """Synchronise as `.item()` does."""
@@ -123,6 +136,7 @@ class SimulatedCuda:
     def graph(self, graph, pool=None, stream=None, capture_error_mode="global"):
         before, self.stream = self.stream, stream
         self.synchronize()
+        self.empty_cache()  # as torch does
         self.captured, self.broken = [], False
         graph.pool = pool
         try:
@@ -135,7 +149,7 @@ class SimulatedCuda:
                 import warnings
 
                 warnings.warn("The CUDA Graph is empty. This usually means …", stacklevel=2)
-            graph.nodes = nodes
+            graph.nodes, graph.memory, self.pool = nodes, self.pool, []
             self.graphs_held += 1
             self.stream = before
 
@@ -161,6 +175,7 @@ class SimulatedCuda:
 
         class CUDAGraph:
             nodes: list[float] | None = None
+            memory: list[Memory] | None = None
 
             def replay(self):
                 assert self.nodes is not None, "replayed before a capture, or after a reset"
@@ -169,7 +184,7 @@ class SimulatedCuda:
 
             def reset(self):
                 sim.graphs_held -= self.nodes is not None
-                self.nodes = None
+                self.nodes = self.memory = None
 
         def set_sync_debug_mode(mode):
             sim.sync_debug_mode = mode
@@ -182,6 +197,7 @@ class SimulatedCuda:
             set_stream=sim.set_stream,
             default_stream=lambda: sim.default_stream,
             empty_cache=sim.empty_cache,
+            mem_get_info=lambda: (sim.memory - sim.allocated - sim.cached, sim.memory),
             current_stream=lambda: sim.stream,
             current_device=lambda: 0,
             synchronize=sim.synchronize,

@@ -96,11 +96,22 @@ def test_the_first_figure_of_a_process_is_like_its_later_ones(gpu):
     assert first == pytest.approx(1.3 + GAP_US, rel=0.01)
 
 
-def test_a_full_gpu_has_no_room_for_a_pad_and_is_measured_all_the_same(gpu):
-    gpu.memory = 5 << 20
-    samples = stopwatch()(lambda: gpu.kernel(30.0))
+@pytest.mark.parametrize("memory", [10, 100, 110, 150, 350, 700])
+def test_pads_leave_the_callable_its_room(gpu, memory):
+    """A callable of up to 100 MB, on a GPU that it fills, that has little room, or enough."""
+    needed = min(memory, 100) << 20
+    gpu.memory = memory << 20
+
+    def call():
+        held = gpu.scratch(needed)
+        gpu.kernel(30.0)
+        del held
+
+    samples = stopwatch()(call)
+    assert (samples.method, samples.note) == ("graph", None)
     assert samples.figure == pytest.approx(30.0 + GAP_US, rel=0.002)
-    assert gpu.pads == []
+    assert bool(gpu.pads) == (memory == 700)
+    assert gpu.graphs_held == 0
 
 
 def test_warm_up_and_capture_run_on_one_stream_that_is_not_the_default(gpu):

@@ -26,6 +26,7 @@ PAGE = 2 << 20
 PAD_PAGES = (5, 36)  # below 10 MB torch's allocator would share the segment with what comes next
 SMALL = 1 << 20  # torch's allocator keeps what is no larger apart, two of these in a page
 SMALL_PADS = (0, 32)
+MARGIN = 256 << 20
 
 
 class CudaBench:
@@ -67,22 +68,36 @@ class CudaBench:
             return EventsWork(self, call, cold, f"no CUDA graph can hold the callable: {failed}")
         return GraphWork(self, call, cold)
 
-    def draw_layout(self) -> None:
+    def draw_layout(self, needed: int | None) -> None:
         """Move what is allocated from here on: by 10 to 72 MB, what is small by up to 32 MB more.
 
-        Which lines of L2 a callable's memory falls on changes its time, by up to 2 %, and repeats
-        to 0.1 % in every process that allocates the same: a change that moves allocations would
-        look like one of speed, however often it was measured. Call it before each capture; it gives
-        cached memory back, which would otherwise serve as the pad and as what follows it.
+        Where a callable's memory lies changes its time, by up to 3 %, and repeats to 0.1 % in every
+        process that allocates the same: a change that moves allocations would look like one of
+        speed, however often it was measured. Call it before each capture; it gives cached memory
+        back, which would otherwise serve as the pad and as what follows it. Nothing is moved where
+        that left less than the bytes `needed`, or where it is not known yet what is (None).
         """
         import torch
 
         self._pads = []
         torch.cuda.empty_cache()
-        with suppress(torch.cuda.OutOfMemoryError):
-            small = [SMALL] * self._random.randint(*SMALL_PADS)
-            for size in (self._random.randint(*PAD_PAGES) * PAGE, *small):
+        if needed is None:
+            return
+        free = self.free_bytes()
+        small = [SMALL] * self._random.randint(*SMALL_PADS)
+        for size in (self._random.randint(*PAD_PAGES) * PAGE, *small):
+            free -= size
+            if free < needed + MARGIN:
+                return
+            with suppress(torch.cuda.OutOfMemoryError):
                 self._pads.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+
+    def free_bytes(self) -> int:
+        """Return the device memory that nobody holds."""
+        import torch
+
+        free, _ = torch.cuda.mem_get_info()
+        return int(free)
 
     def observe(self) -> State:
         """Read the GPU's state now."""

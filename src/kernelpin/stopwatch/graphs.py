@@ -36,25 +36,25 @@ class GraphWork:
         self._bench = bench
         self._call = call
         self._cold = cold
+        self._memory: int | None = None  # that a capture takes, in bytes
 
     def play(self, calls: int) -> GraphPlay:
         """Capture that many calls, their memory at a place of its own."""
         bench, call = self._bench, self._call
-        bench.draw_layout()
-        if not self._cold:
-            return GraphPlay(bench, calls, capture(bench.stream, call, calls))
-        bench.flush()  # its buffer belongs to no graph
+        bench.draw_layout(self._memory)
+        free = bench.free_bytes()
+        if self._cold:
+            bench.flush()  # its buffer belongs to no graph
+            flushes = capture(bench.stream, bench.flush, calls)
+            play = GraphPlay(bench, calls, capture(bench.stream, self._flushed, calls), flushes)
+        else:
+            play = GraphPlay(bench, calls, capture(bench.stream, call, calls))
+        self._memory = max(self._memory or 0, free - bench.free_bytes())
+        return play
 
-        def flushed() -> None:
-            bench.flush()
-            call()
-
-        return GraphPlay(
-            bench,
-            calls,
-            capture(bench.stream, flushed, calls),
-            flushes=capture(bench.stream, bench.flush, calls),
-        )
+    def _flushed(self) -> None:
+        self._bench.flush()
+        self._call()
 
 
 class GraphPlay:
