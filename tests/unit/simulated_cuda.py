@@ -197,6 +197,7 @@ class SimulatedCuda:
             set_stream=sim.set_stream,
             default_stream=lambda: sim.default_stream,
             empty_cache=sim.empty_cache,
+            memory_reserved=lambda: sim.allocated + sim.cached,
             mem_get_info=lambda: (sim.memory - sim.allocated - sim.cached, sim.memory),
             current_stream=lambda: sim.stream,
             current_device=lambda: 0,

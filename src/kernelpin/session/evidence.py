@@ -234,7 +234,7 @@ class Evidence:
         return verdict
 
     def _least_difference(self, found: Found) -> float:
-        """What is never SLOWER, in µs: on another card, what gaps between kernels differ by.
+        """What is never SLOWER, in µs: on another card, what cards differ by, a kernel.
 
         At most a fifth, since kernels can run beside each other; a test's own limit stands.
         """

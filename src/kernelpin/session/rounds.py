@@ -107,9 +107,9 @@ class Session:
     def _screen_again(self, tests: Iterable[Evidence]) -> None:
         """Where a process ran faster than the baselines', let another one acquit in its place.
 
-        What lies between two kernels of a graph can become 0.2 µs shorter for some seconds, which
-        hides a slowdown of 5 % in a test of 4 µs. Where a test did become faster, this costs one
-        process more. Suspects stay suspects.
+        What lies between two kernels of a graph can become 0.2 µs shorter in the midst of a
+        process, which hides a slowdown of 5 % in a test of 4 µs. Where a test did become faster,
+        this costs one process more. Suspects stay suspects.
         """
         if not any(test.is_acquitted and test.is_faster for test in tests):
             return

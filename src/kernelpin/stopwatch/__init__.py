@@ -1,7 +1,7 @@
 """A callable's device time, kernel times, counts, and ratio of host times.
 
 This measures and judges nothing, and it knows no pytest. A process is the replicate: what one
-process measures of one callable is a `Samples`, and its figure is their median.
+process measures of one callable is a `Samples`, and `Samples.figure` is what it comes to.
 """
 
 from __future__ import annotations

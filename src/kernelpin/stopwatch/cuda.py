@@ -6,7 +6,7 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
@@ -68,36 +68,42 @@ class CudaBench:
             return EventsWork(self, call, cold, f"no CUDA graph can hold the callable: {failed}")
         return GraphWork(self, call, cold)
 
-    def draw_layout(self, needed: int | None) -> None:
+    def draw_layout(self, needed: int) -> bool:
         """Move what is allocated from here on: by 10 to 72 MB, what is small by up to 32 MB more.
 
         Where a callable's memory lies changes its time, by up to 3 %, and repeats to 0.1 % in every
         process that allocates the same: a change that moves allocations would look like one of
-        speed, however often it was measured. Call it before each capture; it gives cached memory
-        back, which would otherwise serve as the pad and as what follows it. Nothing is moved where
-        that left less than the bytes `needed`, or where it is not known yet what is (None).
+        speed, however often it was measured. Call it before each capture, and `drop_layout` after
+        it. False, and nothing is moved, where that left less than the bytes `needed`.
         """
+        import torch
+
+        self.drop_layout()
+        small = [SMALL] * self._random.randint(*SMALL_PADS)
+        pads = [self._random.randint(*PAD_PAGES) * PAGE, *small]
+        free, _ = torch.cuda.mem_get_info()
+        if free < sum(pads) + needed + MARGIN:
+            return False
+        try:
+            for size in pads:
+                self._pads.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+        except torch.cuda.OutOfMemoryError:
+            self.drop_layout()
+            return False
+        return True
+
+    def drop_layout(self) -> None:
+        """Give the pads back, and cached memory, which else would serve as the next ones."""
         import torch
 
         self._pads = []
         torch.cuda.empty_cache()
-        if needed is None:
-            return
-        free = self.free_bytes()
-        small = [SMALL] * self._random.randint(*SMALL_PADS)
-        for size in (self._random.randint(*PAD_PAGES) * PAGE, *small):
-            free -= size
-            if free < needed + MARGIN:
-                return
-            with suppress(torch.cuda.OutOfMemoryError):
-                self._pads.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
 
-    def free_bytes(self) -> int:
-        """Return the device memory that nobody holds."""
+    def reserved_bytes(self) -> int:
+        """Return the device memory that torch holds in this process."""
         import torch
 
-        free, _ = torch.cuda.mem_get_info()
-        return int(free)
+        return int(torch.cuda.memory_reserved())
 
     def observe(self) -> State:
         """Read the GPU's state now."""
@@ -146,11 +152,11 @@ class CudaBench:
 
 
 def _launch_elsewhere() -> None:
-    """Bring the process to where each comes that launches on more than one stream.
+    """Leave the fast state that a process starts in.
 
-    Until some eight kernels or copies ran on another stream than the one that replays, the gap
-    between the nodes of a graph is 0.18 µs shorter (H200, driver 580; start.log and toggle.log in
-    benchmarks/results/runs-h200-2026-12-01b): a GELU of 1.49 µs takes 1.30, in a process that
+    Until some eight launches on another stream than the one that replays, a kernel that follows
+    another in a graph comes 0.18 µs sooner (H200, driver 580; toggle.log and first-figure.log in
+    benchmarks/results/runs-h200-2026-12-01b): a GELU of 1.49 µs takes 1.31, in a process that
     measures it first.
     """
     import torch

@@ -37,6 +37,7 @@ class EventsWork:
     """A callable timed by events; `note` says why not by graph."""
 
     method = "events"
+    moves = False  # graphs of the callable's own keep their memory
 
     def __init__(
         self, bench: CudaBench, call: Call, cold: bool, note: str, *, fed: bool = True

@@ -33,6 +33,7 @@ class GraphWork:
     most_calls = MAX_CALLS
 
     def __init__(self, bench: CudaBench, call: Call, cold: bool) -> None:
+        self.moves = True
         self._bench = bench
         self._call = call
         self._cold = cold
@@ -40,21 +41,49 @@ class GraphWork:
 
     def play(self, calls: int) -> GraphPlay:
         """Capture that many calls, their memory at a place of its own."""
-        bench, call = self._bench, self._call
-        bench.draw_layout(self._memory)
-        free = bench.free_bytes()
-        if self._cold:
-            bench.flush()  # its buffer belongs to no graph
-            flushes = capture(bench.stream, bench.flush, calls)
-            play = GraphPlay(bench, calls, capture(bench.stream, self._flushed, calls), flushes)
+        bench = self._bench
+        if self._memory is None:
+            bench.drop_layout()  # else what the warm-up left hides what the capture takes
+        elif not bench.draw_layout(self._memory):
+            self._stays()
+        before = bench.reserved_bytes()
+        try:
+            play = self._capture(calls)
+        except CaptureFailed:
+            self._stays()
+            bench.drop_layout()
+            try:
+                play = self._capture(calls)
+            except CaptureFailed as failed:
+                raise MeasureError(
+                    f"a CUDA graph held one call, and does not hold {calls} of them: {failed}"
+                ) from failed
         else:
-            play = GraphPlay(bench, calls, capture(bench.stream, call, calls))
-        self._memory = max(self._memory or 0, free - bench.free_bytes())
+            self._memory = max(self._memory or 0, bench.reserved_bytes() - before)
+        finally:
+            bench.drop_layout()
         return play
 
-    def _flushed(self) -> None:
-        self._bench.flush()
-        self._call()
+    def _stays(self) -> None:
+        self.moves = False
+        self.note = "the GPU's memory has no room to measure the callable at several places in it"
+
+    def _capture(self, calls: int) -> GraphPlay:
+        bench = self._bench
+        if not self._cold:
+            return GraphPlay(bench, calls, capture(bench.stream, self._call, calls))
+        bench.flush()  # its buffer belongs to no graph
+
+        def flushed() -> None:
+            bench.flush()
+            self._call()
+
+        graph = capture(bench.stream, flushed, calls)
+        try:
+            return GraphPlay(bench, calls, graph, capture(bench.stream, bench.flush, calls))
+        except BaseException:
+            graph.reset()
+            raise
 
 
 class GraphPlay:

@@ -31,7 +31,7 @@ class Samples:
     `metric` is device_us, kernel_us, host_ratio or counts; `method` graph, events, profiler or
     host, and `note` says why it is not the usual one. `state` holds the GPU's around each block of
     samples. `places` says how many values, in their order, are of each place in memory; empty where
-    there is but one. `reason` says why these figures decide nothing; None where they do.
+    all are of one. `reason` says why these figures decide nothing; None where they do.
     """
 
     metric: str
@@ -48,6 +48,10 @@ class Samples:
     note: str | None = None
     places: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.places and (min(self.places) < 1 or sum(self.places) != len(self.values)):
+            raise ValueError(f"places {self.places} do not hold {len(self.values)} values")
+
     @property
     def unit(self) -> str:
         """The unit of the values; empty for counts."""
@@ -55,16 +59,18 @@ class Samples:
 
     @property
     def figure(self) -> float:
-        """This process's figure: the median of the values, the mean of it over the places.
+        """This process's figure: the median of the values, over places the mean of their medians.
 
-        Places in memory often come in two kinds, some percent apart. A median over all of them is
-        the one kind or the other, by how many were drawn of each; their mean lies between and moves
-        a fifth as much.
+        Places in memory can be of two kinds, some percent apart: the median of all values is then
+        the one kind or the other, by how many were drawn of each. An eighth of the places is left
+        out at either end, so that no single disturbed one counts.
         """
         if not self.values:
             raise ValueError(f"{self.metric} holds no values, so it has no figure")
         ends = accumulate(self.places or (len(self.values),), initial=0)
-        return fmean(median(self.values[start:end]) for start, end in pairwise(ends))
+        medians = sorted(median(self.values[start:end]) for start, end in pairwise(ends))
+        left_out = len(medians) // 8
+        return fmean(medians[left_out : len(medians) - left_out])
 
     @property
     def power_capped(self) -> bool:

@@ -8,10 +8,9 @@ calibrated on device time, and 5 ms pauses that keep the card off its power cap.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from statistics import median, stdev
+from statistics import fmean, median, stdev, variance
 from typing import Protocol
 
 from kernelpin.machine import State
@@ -19,9 +18,12 @@ from kernelpin.stopwatch.samples import MeasureError
 
 MAX_CALLS = 16_384
 BLOCKS = 8
+BLOCKS_OF_LONG = 4
+LONG_MS = 50.0  # a sample: every replay counts, and of many kernels no place in memory suits all
 MORE_BLOCKS = 16  # where those show that the place in memory matters
 FEW_IN_BLOCK = 3  # samples, of which a median is not the noise of one
-APART = 0.004  # standard deviation of blocks
+APART = 0.004  # standard deviation of blocks' medians
+BEYOND_NOISE = 2.0  # and how many times what their samples' own scatter makes of it
 WARM_AGAIN = 2  # the first replay of a graph uploads it
 WARM_MIN = 10
 WARM_MAX = 60
@@ -62,6 +64,7 @@ class Work(Protocol):
     method: str
     note: str | None
     most_calls: int  # of one sample
+    moves: bool  # whether each play's memory lies at a place of its own
 
     def play(self, calls: int) -> Play:
         """Prepare a sample of that many calls."""
@@ -117,7 +120,8 @@ class Block:
 class Taken:
     """The samples of one callable, in ms of GPU time per sample, with the states around them.
 
-    `places`: how many of them, in their order, are of each place in memory.
+    `places`: how many of them, in their order, are of each place in memory; empty where all are of
+    one.
     """
 
     readings: tuple[Reading, ...]
@@ -137,13 +141,13 @@ def measure(work: Work, bench: Bench, plan: Plan) -> Taken:
         if lasted_ms < plan.min_sample_ms and play.calls < work.most_calls:
             play.close()  # the clock rose since the calibration
             play = calibrate(work.play, plan.min_sample_ms, play.calls, work.most_calls)
-            steady, _ = settle(play, bench, plan)
+            steady, lasted_ms = settle(play, bench, plan)
     finally:
         play.close()
-    blocks, reason = take(partial(work.play, play.calls), bench, plan, deadline)
+    blocks, reason = take(work, play.calls, lasted_ms, bench, plan, deadline)
     return Taken(
         readings=tuple(reading for block in blocks for reading in block.readings),
-        places=tuple(len(block.readings) for block in blocks if block.readings),
+        places=tuple(len(b.readings) for b in blocks if b.readings) if work.moves else (),
         calls=play.calls,
         states=tuple(state for block in blocks for state in block.states),
         reason=reason,
@@ -206,47 +210,55 @@ def is_steady(seen: list[float]) -> bool:
 
 
 def take(
-    build: Callable[[], Play], bench: Bench, plan: Plan, deadline: float
+    work: Work, calls: int, lasted_ms: float, bench: Bench, plan: Plan, deadline: float
 ) -> tuple[list[Block], str | None]:
     """Take the samples in blocks, each of a play of its own, and again while it is disqualified.
 
-    A new play means new memory: the figure is of eight places in which the call's memory may lie,
-    and of more where they differ. Past the deadline the disqualified blocks are returned too. With
-    them comes the reason for which they decide nothing.
+    A new play means new memory, so that the figure is of eight places in which the call's memory
+    may lie, and of more where they differ. Past the deadline the disqualified blocks are returned
+    too. With them comes the reason for which they decide nothing.
     """
-    blocks: list[Block] = []
 
-    def go_on(sizes: Sequence[int]) -> None:
+    def blocks_of(sizes: Sequence[int], have: int = 0) -> Iterator[Block]:
         for size in sizes:
-            have = sum(len(block.readings) for block in blocks)
             if bench.now() >= deadline and have >= FEWEST:
                 return
-            blocks.append(_best_block(build(), bench, plan, size, deadline, have))
+            block = _best_block(work.play(calls), bench, plan, size, deadline, have)
+            have += len(block.readings)
+            yield block
 
-    sizes = block_sizes(plan.samples)
-    go_on(sizes)
-    if are_apart(blocks):
-        go_on(sizes[:1] * MORE_BLOCKS)
+    most = BLOCKS if lasted_ms <= LONG_MS else BLOCKS_OF_LONG
+    blocks = list(blocks_of(block_sizes(plan.samples, most)))
     reason = next(filter(None, (block.reason for block in blocks)), None)
     taken = sum(len(block.readings) for block in blocks)
     if reason is None and taken < plan.samples:
         reason = f"{taken} of {plan.samples} samples within the budget of {plan.budget_s:g} s"
+    if work.moves and reason is None and are_apart(blocks):
+        size = len(blocks[0].readings)
+        more = blocks_of([size] * MORE_BLOCKS, taken)
+        blocks += [b for b in more if b.reason is None and len(b.readings) == size]
     return blocks, reason
 
 
-def block_sizes(samples: int) -> tuple[int, ...]:
+def block_sizes(samples: int, most: int = BLOCKS) -> tuple[int, ...]:
     """Return the sizes of the blocks that make up so many samples, as equal as can be."""
-    blocks = min(BLOCKS, samples)
+    blocks = max(1, min(most, samples // FEW_IN_BLOCK))
     return tuple((samples * (i + 1)) // blocks - (samples * i) // blocks for i in range(blocks))
 
 
 def are_apart(blocks: Sequence[Block]) -> bool:
-    """Whether the place in memory shows: whole blocks differ, and not their samples alone."""
-    figures = [median(reading.counted_ms for reading in b.readings) for b in blocks if b.readings]
-    fewest = min(len(block.readings) for block in blocks)
-    if fewest < FEW_IN_BLOCK or any(block.reason for block in blocks) or min(figures) <= 0:
+    """Whether the place in memory shows: whole blocks differ by more than samples explain."""
+    if len(blocks) < BLOCKS:
         return False
-    return stdev(map(math.log, figures)) > APART
+    times = [[reading.counted_ms for reading in block.readings] for block in blocks]
+    if min(map(len, times)) < FEW_IN_BLOCK or min(map(min, times)) <= 0:
+        return False
+    logs = [[math.log(ms) for ms in block] for block in times]
+    apart = stdev(map(median, logs))
+    scatter = math.sqrt(fmean(variance(block) for block in logs))
+    # A median of n normal samples has an SD of about 1.25/√n of theirs.
+    noise = 1.25 * scatter / math.sqrt(min(map(len, logs)))
+    return apart > max(APART, BEYOND_NOISE * noise)
 
 
 def _worth(block: Block) -> tuple[bool, int]:

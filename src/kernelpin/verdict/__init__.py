@@ -1,6 +1,6 @@
 """Process figures × baseline, or base × head → SLOWER, SAME, FASTER, or that one cannot tell. Pure.
 
-A figure is what one fresh process measured: the median of its samples, in any unit. One process
+A figure is what one fresh process measured (`Samples.figure`), in any unit. One process
 screens (`is_suspect`); its figure chooses the suspects and is no evidence against them, so that
 `judge` is given the fresh ones alone: 4, then 2 more while undecided (`needs_more`), 12 at most.
 Simulated on an H200's noise (docs/detection.md): no false SLOWER in 20,000 sessions of 60 tests;
