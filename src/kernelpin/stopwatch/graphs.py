@@ -59,7 +59,7 @@ class GraphWork:
                     f"a CUDA graph held one call, and does not hold {calls} of them: {failed}"
                 ) from failed
         else:
-            self._memory = max(self._memory or 0, bench.reserved_bytes() - before)
+            self._memory = bench.reserved_bytes() - before
         finally:
             bench.drop_layout()
         return play
