@@ -8,6 +8,7 @@ from statistics import fmean, median
 
 from kernelpin.machine import State
 
+TRIMMED_FROM = 8  # places
 UNITS = {"device_us": "µs", "kernel_us": "µs", "host_ratio": "×", "counts": ""}
 
 
@@ -62,15 +63,14 @@ class Samples:
         """This process's figure: the median of the values, over places the mean of their medians.
 
         Places in memory can be of two kinds, some percent apart: the median of all values is then
-        the one kind or the other, by how many were drawn of each. An eighth of the places is left
-        out at either end, so that no single disturbed one counts.
+        the one kind or the other, by how many were drawn of each. Of eight places and more the
+        fastest and the slowest are left out, so that no single disturbed one counts.
         """
         if not self.values:
             raise ValueError(f"{self.metric} holds no values, so it has no figure")
         ends = accumulate(self.places or (len(self.values),), initial=0)
         medians = sorted(median(self.values[start:end]) for start, end in pairwise(ends))
-        left_out = len(medians) // 8
-        return fmean(medians[left_out : len(medians) - left_out])
+        return fmean(medians[1:-1] if len(medians) >= TRIMMED_FROM else medians)
 
     @property
     def power_capped(self) -> bool:

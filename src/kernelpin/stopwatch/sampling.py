@@ -1,8 +1,9 @@
 """How samples are taken: how many calls each holds, when the GPU is warm, which blocks count.
 
 Nothing here knows CUDA: a `Bench` gives work, a clock and the GPU's state. The figures are those
-that brought the noise between processes under 0.5 %: at least 2.5 ms of GPU work a sample,
-calibrated on device time, and 5 ms pauses that keep the card off its power cap.
+that brought the noise between processes under 0.5 %, where anything did (docs/measured.md): at
+least 2.5 ms of GPU work a sample, calibrated on device time, and 5 ms pauses that keep the card off
+its power cap.
 """
 
 from __future__ import annotations
