@@ -94,6 +94,29 @@ def test_the_first_figure_of_a_process_is_like_its_later_ones(gpu):
         gpu.kernel(1.0)  # on the default stream
     assert watch(lambda: gpu.kernel(1.3)).figure == pytest.approx(first, rel=1e-3)
     assert first == pytest.approx(1.3 + GAP_US, rel=0.01)
+    gpu.launched_on_default = 0  # as if it had gone back
+    assert watch(lambda: gpu.kernel(1.3)).figure == pytest.approx(first, rel=1e-3)
+
+
+def test_each_capture_comes_after_launches_elsewhere(gpu):
+    before = []
+
+    def call():
+        if gpu.captured == []:
+            before.append(gpu.launched_on_default)
+            gpu.launched_on_default = 0
+        gpu.kernel(1.3)
+
+    stopwatch()(call)
+    assert len(before) >= 10
+    assert min(before) >= 8
+
+
+def test_what_is_timed_by_events_comes_after_launches_elsewhere_too(gpu):
+    own = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(own, stream=object()):
+        gpu.kernel(1.3)
+    assert stopwatch()(own.replay).figure == pytest.approx(1.3 + 2 * GAP_US, rel=0.05)
 
 
 @pytest.mark.parametrize("memory", [10, 100, 110, 150, 350, 700])
@@ -347,6 +370,7 @@ def test_a_batch_that_the_gpu_ran_short_of_is_measured_again(gpu):
         own.replay()
 
     bench = cuda.CudaBench()
+    bench.launch_elsewhere()
     play = events.EventsPlay(bench, call, 10, Feed(10, 2.0), cold=False)
     assert {round(play.sample().counted_ms, 3) for _ in range(5)} == {1.01}
 

@@ -41,7 +41,6 @@ class CudaBench:
 
         self._own = machine.own_pids()
         self.stream = torch.cuda.Stream()
-        _launch_elsewhere()
         self._cycles_per_ms = self._measure_spin()
         self._flush_buffer: Any = None
         self._pads: list[Any] = []
@@ -51,7 +50,7 @@ class CudaBench:
         """Warm the callable up; time it by graph, or by events where no graph can hold it."""
         import torch
 
-        torch.cuda.synchronize()
+        self.launch_elsewhere()
         with torch.cuda.stream(self.stream):
             for _ in range(WARM_CALLS):
                 call()
@@ -67,6 +66,22 @@ class CudaBench:
         except CaptureFailed as failed:
             return EventsWork(self, call, cold, f"no CUDA graph can hold the callable: {failed}")
         return GraphWork(self, call, cold)
+
+    def launch_elsewhere(self) -> None:
+        """Leave the fast state that a process starts in.
+
+        Until some eight launches on another stream than the one that replays, a kernel that follows
+        another in a graph comes 0.18 µs sooner (H200, driver 580; toggle.log and first-figure.log
+        in benchmarks/results/runs-h200-2026-12-01b): a GELU of 1.49 µs takes 1.31, in a process
+        that measures it first. Once a process that launched on no other stream for long became as
+        fast again, so this belongs before each capture.
+        """
+        import torch
+
+        with torch.cuda.stream(torch.cuda.default_stream()):
+            for _ in range(LAUNCHES_ELSEWHERE):
+                torch.cuda._sleep(1)
+        torch.cuda.synchronize()
 
     def draw_layout(self, needed: int) -> bool:
         """Move what is allocated from here on: by 10 to 72 MB, what is small by up to 32 MB more.
@@ -149,22 +164,6 @@ class CudaBench:
                 if len(seen) >= 3 and max(seen[-3:]) < 1.02 * min(seen[-3:]):
                     break
         return median(seen[-3:])
-
-
-def _launch_elsewhere() -> None:
-    """Leave the fast state that a process starts in.
-
-    Until some eight launches on another stream than the one that replays, a kernel that follows
-    another in a graph comes 0.18 µs sooner (H200, driver 580; toggle.log and first-figure.log in
-    benchmarks/results/runs-h200-2026-12-01b): a GELU of 1.49 µs takes 1.31, in a process that
-    measures it first.
-    """
-    import torch
-
-    with torch.cuda.stream(torch.cuda.default_stream()):
-        for _ in range(LAUNCHES_ELSEWHERE):
-            torch.cuda._sleep(1)
-    torch.cuda.synchronize()
 
 
 def timing_event() -> Any:

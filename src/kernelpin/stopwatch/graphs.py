@@ -42,6 +42,7 @@ class GraphWork:
     def play(self, calls: int) -> GraphPlay:
         """Capture that many calls, their memory at a place of its own."""
         bench = self._bench
+        bench.launch_elsewhere()
         if self._memory is None:
             bench.drop_layout()  # else what the warm-up left hides what the capture takes
         elif not bench.draw_layout(self._memory):
