@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kernelpin.claims import Claims
 from kernelpin.cli import main
+from kernelpin.kernel_name import FAMILIES
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -49,3 +51,11 @@ def test_each_link_to_a_file_leads_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_the_page_for_newcomers_names_every_claim_and_every_family():
+    told = (ROOT / "docs" / "your-own-tests.md").read_text()
+    claims = [name for name in dir(Claims) if not name.startswith("_")]
+    assert len(claims) > 10
+    assert [name for name in claims if f".{name}(" not in told] == []
+    assert [family for family in FAMILIES if f"`{family}`" not in told] == []

@@ -63,6 +63,35 @@ def test_a_claim_on_a_loaded_trace_counts_with_no_fixture(headline):
     assert told == "2 checks on recorded traces"
 
 
+def test_a_claim_that_is_wrong_itself_is_an_error_on_a_loaded_trace_too(headline, project):
+    """With no marker and no fixture; and a test that fails without a claim is told beside."""
+    told = headline(
+        "def test_a(): expect(load_trace('gpu.json')).launches(1, 'gem')",
+        "def test_b(): expect(load_trace('gpu.json')).dispatches('aten::addmm')",
+        "def test_theirs(): assert False",
+    )
+    assert told == "1 check on recorded traces; 1 error"
+    report = project.report()
+    assert report["failed"]
+    (row,) = (row for row in report["rows"] if row["failed"])
+    assert (row["nodeid"], row["outcome"]) == ("test_kernels.py::test_a", "error")
+    assert row["reason"].startswith("ValueError: no kernel family 'gem'")
+    (warning,) = report["warnings"]
+    assert warning == (
+        "failed beside these, and no checks of kernelpin's: test_kernels.py::test_theirs"
+    )
+    assert f"- {warning}" in (project.path / "report" / "comment.md").read_text()
+
+
+def test_a_claim_on_a_loaded_trace_is_no_run_on_a_gpu_where_there_is_none(headline, project):
+    told = headline(
+        "@pytest.mark.gpu",
+        "def test_a(): expect(load_trace('gpu.json')).dispatches('aten::addmm')",
+    )
+    assert told == "1 check on recorded traces"
+    assert project.report()["rows"][0]["source"] == "recorded"
+
+
 def test_its_row_names_the_gpu_of_the_trace_which_is_not_this_session_s(headline, project):
     headline("def test_a(): expect(load_trace('gpu.json')).dispatches('aten::addmm')")
     assert project.report()["rows"][0]["gpu"] == "NVIDIA H200"

@@ -276,6 +276,20 @@ def test_ratio(stopwatch):
     assert sorted(project.stored()) == ["test_speed.py::test_counts", "test_speed.py::test_time"]
 
 
+def test_a_ratio_alone_stores_nothing_and_that_is_no_success(project, capfd):
+    stand_in_for_a_gpu(project)
+    project.write(
+        "test_speed.py",
+        """
+def test_ratio(stopwatch):
+    stopwatch.ratio(lambda: sum(range(300)), lambda: sum(range(300)))
+""",
+    )
+    project.monkeypatch.chdir(project.path)
+    assert main(["record", "-n", "8", "--", "-q"]) == 1
+    assert "nothing was measured, so nothing is stored" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("why", "said"),
     [

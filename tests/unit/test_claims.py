@@ -868,6 +868,14 @@ def no_torch(monkeypatch):
     assert "torch" not in sys.modules
 
 
+@pytest.mark.parametrize(
+    "name", ["nn.Linear", "torch.nn.Linear", "torch.mul", "F.gelu", "torch.nn.functional.gelu"]
+)
+def test_pythons_name_of_an_op_is_not_said_to_be_missing(no_torch, name):
+    with pytest.raises(ValueError, match="Python's name, and ops are recorded like 'aten::linear'"):
+        expect(small_trace(*FEW)).does_not_dispatch(name)
+
+
 @pytest.mark.parametrize("name", NO_NAME)
 def test_what_cannot_be_an_ops_name_is_not_said_to_be_missing(no_torch, name):
     with pytest.raises(ValueError, match=f"^'{re.escape(name)}' is no op, .*{NO_NAME[name]}$"):

@@ -21,6 +21,7 @@ ATEN = "aten::"
 _GLOB = re.compile(r"[*?\[]")
 _IDENTIFIER = re.compile(r"[\w*?!\[\]-]+")  # or a glob of one
 _BARE = re.compile(r"(?:torch\.(?:\w+\.)*)?(\w+)")  # `add`, `torch.add`
+_PYTHONS = re.compile(r"(torch\.(nn\.)?|nn\.)(functional\.|modules\.)*\w+$|F\.[a-z]\w*$")
 # What claims are about, without its prefix. A name that is close to one of these is taken for a
 # slip; any other is believed, since a trace does not tell which functions there are.
 _CALLS = """
@@ -75,6 +76,8 @@ def _no_op(name: str, trace: Trace) -> str | None:
         return _not_of_this_torch(name)
     if "::" not in name and any(fnmatchcase(call.name, name) for call in trace.calls()):
         return "in this trace it is a runtime call, so claim .does_not_call(…)"
+    if _PYTHONS.match(name):
+        return "that is Python's name, and ops are recorded like 'aten::linear'"
     return None
 
 

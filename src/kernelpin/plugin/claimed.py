@@ -68,6 +68,17 @@ def is_finding(error: BaseException | None) -> bool:
     )
 
 
+def is_wrong_claim(error: BaseException | None) -> bool:
+    """Whether a claim itself was refused, as for a kernel family that there is none of."""
+    if error is None or is_finding(error):
+        return False
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    name = None if at is None else at.tb_frame.f_globals.get("__name__")
+    return isinstance(name, str) and name.startswith("kernelpin.claims")
+
+
 def outcome_of(error: ClaimFailed) -> str:
     """What a failed claim is counted as: `other ops` where it was about ops or runtime calls."""
     at = error.__traceback__

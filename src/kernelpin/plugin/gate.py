@@ -283,12 +283,20 @@ class Gate:
             environment=() if judged is None else judged.environment,
             differences=() if judged is None else differences_of(judged.changes),
             problems=tuple(self.problems),
-            warnings=tuple(self.warnings),
+            warnings=(*self.warnings, *self._failed_beside()),
             proposed=_proposed(folder, judged),
             commit=commit_of(self.config.rootpath),
             ci=ci_variable() is not None,
             seconds=None if judged is None else judged.seconds,
         )
+
+    def _failed_beside(self) -> Iterator[str]:
+        """What the report says of failed tests that it has no row for; pytest itself lists them."""
+        beside = sorted(self.tally.failed - self.rows.keys())
+        if beside:
+            more = f" and {len(beside) - 3} more" if len(beside) > 3 else ""
+            told = ", ".join(beside[:3]) + more
+            yield f"failed beside these, and no checks of kernelpin's: {told}"
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         report = self.report
@@ -301,7 +309,7 @@ class Gate:
         for row in report.rows:
             if row.is_news and not row.failed:
                 terminalreporter.write_line(f"{row.outcome}: {row.nodeid}: {row.reason}")
-        for warning in report.warnings:
+        for warning in self.warnings:
             terminalreporter.write_line(f"warning: {warning}", yellow=True)
         for problem in self.problems:
             terminalreporter.write_line(f"error: {problem}", red=True, bold=True)

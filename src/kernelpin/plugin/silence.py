@@ -18,7 +18,7 @@ from kernelpin.plugin.settings import baselines_folder, report_folder
 class Tally:
     """What ran: ours by kind (`stopwatch`, `trace`, `gpu`), which of them need a GPU, the rest.
 
-    `skips` counts the reasons; `skipped` holds whose they are.
+    `skips` counts the reasons; `skipped` holds whose they are. `failed`: of all tests.
     """
 
     kinds: dict[str, str] = field(default_factory=dict)
@@ -27,10 +27,13 @@ class Tally:
     skipped: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
     skips: Counter[str] = field(default_factory=Counter)
+    failed: set[str] = field(default_factory=set)
 
     def add(self, report: Any) -> None:
         """Count one report of one test."""
         told = getattr(report, "kernelpin", None)
+        if report.failed:
+            self.failed.add(report.nodeid)
         if told is None:
             self.others.add(report.nodeid)
             return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kernelpin.plugin.claimed import Claimed, is_claim, is_finding, outcome_of
+from kernelpin.plugin.claimed import Claimed, is_claim, is_finding, is_wrong_claim, outcome_of
 from kernelpin.plugin.settings import processes, report_folder
 from kernelpin.plugin.timings import (
     CASE,
@@ -137,7 +137,8 @@ class Traces:
             report.longrepr = item.stash[TEXT]  # an xfail shows the worker's traceback, not ours
         claimed = item.stash.get(CLAIMED, Claimed()) if report.when != "setup" else Claimed()
         found = error if is_finding(error) else claimed.error if report.when == "call" else None
-        told = self._told(item, report, saved, claimed, found)
+        refused = report.failed and is_wrong_claim(error)
+        told = self._told(item, report, saved, claimed, found, refused)
         if told is not None:
             # Carried by the report, since with xdist the session's end is in another process.
             report.kernelpin = told
@@ -152,9 +153,10 @@ class Traces:
         saved: list[Path],
         claimed: Claimed,
         found: BaseException | None,
+        refused: bool,
     ) -> dict[str, Any] | None:
         kind = kind_of(item)
-        if kind in (None, "gpu") and (claimed.any or found is not None):
+        if kind in (None, "gpu") and (claimed.any or found is not None or refused):
             kind = "trace"
         if kind is None:
             return None
@@ -335,5 +337,6 @@ def _place_of(item: pytest.Item, claimed: Claimed) -> tuple[list[str | None], bo
     on_cpu = item.get_closest_marker("cpu") is not None
     marked = on_cpu or item.get_closest_marker("gpu") is not None
     live = bool(here) or marked or measures(item) or (capture is not None and capture.asked)
-    # One that is marked gpu may have profiled by itself, and read the file.
+    if claimed.recorded and item.get_closest_marker("gpu") is not None and not here:
+        live = not why_no_gpu()  # it may have profiled by itself, and read the file
     return here if on_cpu else here or claimed.recorded, live

@@ -58,7 +58,9 @@ class Journal:
         self.source.close(at_once=at_once)
 
     def _note(self, results: Iterable[WorkerResult]) -> None:
-        measured = [r for r in results if r.outcome == "passed" and r.samples is not None]
+        measured = [r for r in results if r.outcome == "passed" and _is_stored(r)]
+        if not measured:
+            return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
             for result in measured:
@@ -76,3 +78,8 @@ class Journal:
         except ValueError:
             self.path.unlink()
             return {}
+
+
+def _is_stored(result: WorkerResult) -> bool:
+    """Whether a baseline can come of it; a ratio has a bound in its test, and no baseline."""
+    return result.samples is not None and result.samples.metric != "host_ratio"
