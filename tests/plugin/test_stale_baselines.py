@@ -79,3 +79,18 @@ def test_that_no_timing_test_is_left_is_red(gated):
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "error: baselines without a test: test_speed.py::test_a" in text_of(result)
+
+
+@pytest.mark.parametrize("ci", [True, False])
+def test_a_damaged_file_is_told_on_a_machine_without_a_gpu_too(project, ci):
+    project.timing_tests("test_a", marks=("gpu",))
+    project.write("test_theirs.py", "def test_it(): pass")
+    folder = project.path / "baselines" / "nvidia-h200"
+    folder.mkdir(parents=True)
+    (folder / "test_speed.json").write_text("{\n<<<<<<< HEAD\n")
+    with project.monkeypatch.context() as patch:
+        patch.setenv("CI", "true") if ci else patch.delenv("CI", raising=False)
+        result = project.pytester.runpytest()
+    assert result.ret == (pytest.ExitCode.TESTS_FAILED if ci else pytest.ExitCode.OK)
+    assert f"{'error' if ci else 'warning'}: " in text_of(result)
+    assert "test_speed.json:2: merge conflict marker <<<<<<<" in text_of(result)

@@ -510,3 +510,10 @@ def test_a_gzip_bomb_is_refused_before_it_unpacks(monkeypatch):
     with pytest.raises(TraceError, match="unpack to more than"):
         load_trace(gzip.compress(b" " * (900 << 10)) * 2)
     assert_same(load_trace(gzip.compress(b" " * (900 << 10) + text().encode())))
+
+
+def test_a_git_lfs_pointer_is_told_as_one(tmp_path):
+    file = tmp_path / "x.json.gz"
+    file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12345\n")
+    with pytest.raises(TraceError, match=r"x.json.gz: is a Git LFS pointer .* run git lfs pull$"):
+        load_trace(file)

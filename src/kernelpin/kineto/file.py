@@ -14,6 +14,7 @@ MAX_RATIO = 200
 ALWAYS_ALLOWED_BYTES = 256 << 20
 MAX_BYTES = 8 << 30
 
+GIT_LFS = b"version https://git-lfs."
 GZIP = b"\x1f\x8b"
 
 
@@ -23,6 +24,8 @@ def read(source: str | os.PathLike[str] | bytes | BinaryIO) -> tuple[str, bytes]
     name, data = _content(source)
     if data.startswith(GZIP):
         data = _unpack(name, data)
+    if data.startswith(GIT_LFS):
+        raise TraceError(f"{name}: is a Git LFS pointer and not the file; run git lfs pull")
     if not data.strip():
         raise TraceError(f"{name}: is empty ({len(data)} bytes); record it again")
     return name, data

@@ -63,7 +63,10 @@ def stale(
         return _of(config, store, slug, collected, told)
     found = {each: _of(config, store, each, collected, told) for each in store.gpus()}
     gpu = gpu_of(config) if any(found.values()) else None
-    return Stale() if gpu is None else found.get(gpu.slug, Stale())
+    if gpu is not None:
+        return found.get(gpu.slug, Stale())
+    # What nobody can read is nobody's baseline, on a machine without a GPU too.
+    return Stale(damaged=tuple(told for each in found.values() for told in each.damaged))
 
 
 def _of(
