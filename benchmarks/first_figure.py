@@ -4,8 +4,8 @@
 
 One fresh process for each row measures a GELU of 1.5 µs, launches a hundred kernels on the default
 stream, and measures it again. By itself a process follows the nodes of a graph up faster until some
-launches have gone to another stream than the one that replays; kernelpin begins with such launches.
-Prints the table, and with `--json` the figures alone.
+launches have gone to another stream than the one that replays; kernelpin launches there before each
+capture.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ ELSEWHERE = 100
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--start", choices=STARTS, help=argparse.SUPPRESS)
+    parser.add_argument("--start", choices=STARTS, help="of that process alone, as JSON")
     options = parser.parse_args()
     require_gpu()
     if options.start:
@@ -33,9 +32,6 @@ def main() -> int:
             print(json.dumps(figures(options.start)))
         return 0
     found = {start: in_a_process_of_its_own(start) for start in STARTS}
-    if options.json:
-        print(json.dumps(found))
-        return 0
     print(f"{SUBJECT:24}{'first µs':>10}{'later µs':>10}{'differ %':>10}")
     for start, (first, later) in found.items():
         print(f"{start:24}{first:>10.3f}{later:>10.3f}{100 * (first / later - 1):>10.2f}")

@@ -29,8 +29,7 @@ Measure the timing tests that PYTEST-ARGS select in fresh processes, and store t
 
 Interrupted, it keeps the processes that finished; the same command on the same code goes on
 from there within a day. Exit codes: 0: all stored; 1: a test failed, a figure was refused, or
-nothing was measured; 2: wrong use; 130: interrupted; above: ended by a
-signal (143: SIGTERM)."""
+nothing was measured; 2: wrong use; 130: interrupted; above: ended by a signal (143: SIGTERM)."""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -1,22 +1,15 @@
-"""How samples are taken, on a bench without a GPU: calibration, warm-up, blocks, ratios."""
+"""How samples are taken, on a bench without a GPU: calibration, warm-up, blocks."""
 
 from __future__ import annotations
 
-import gc
-import math
 import random
-import subprocess
-import sys
-from statistics import median
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kernelpin.machine import State
-from kernelpin.stopwatch import MeasureError, Samples, Stopwatch, fresh_compiler, host
-from kernelpin.stopwatch.compiler import no_silent_eager
-from kernelpin.stopwatch.inputs import describe_inputs
+from kernelpin.stopwatch import MeasureError, Stopwatch
 from kernelpin.stopwatch.sampling import (
     MAX_CALLS,
     Plan,
@@ -388,42 +381,6 @@ def test_a_plan_that_measures_nothing_is_refused(options):
         Stopwatch(**options)
 
 
-VALUES = st.lists(st.floats(0.1, 1e6), min_size=1, max_size=9)
-
-
-@given(st.lists(VALUES, min_size=1, max_size=7))
-def test_the_figure_is_the_mean_over_places_of_the_median_at_each(places):
-    values = tuple(value for place in places for value in place)
-    samples = Samples("device_us", values, "graph", places=tuple(map(len, places)))
-    assert samples.figure == pytest.approx(sum(map(median, places)) / len(places))
-    assert Samples("device_us", values, "graph").figure == median(values)
-
-
-@given(st.lists(VALUES, min_size=8, max_size=30), st.floats(1e7, 1e9))
-def test_one_disturbed_place_does_not_count(places, disturbed):
-    def figure(first):
-        values = tuple(value for place in [first, *places[1:]] for value in place)
-        kept = (len(first), *map(len, places[1:]))
-        return Samples("device_us", values, "graph", places=kept).figure
-
-    assert figure([disturbed] * 5) == figure([2 * disturbed] * 5)
-
-
-def test_of_two_kinds_of_places_the_figure_lies_between_them():
-    def figure(slow):
-        values = [1.03] * 5 * slow + [1.0] * 5 * (24 - slow)
-        return Samples("device_us", tuple(values), "graph", places=(5,) * 24).figure
-
-    assert figure(12) == pytest.approx(1.015)
-    assert figure(13) / figure(11) == pytest.approx(1.0027, abs=1e-4)  # of the median, 1.03
-
-
-@pytest.mark.parametrize("places", [(3, 3), (5,), (8, 0), (9, -1)])
-def test_places_hold_all_values_and_no_others(places):
-    with pytest.raises(ValueError, match=r"places \(.*\) do not hold 8 values"):
-        Samples("device_us", (1.0,) * 8, "graph", places=places)
-
-
 def test_the_stopwatch_gives_us_per_call_and_tells_the_places_apart():
     samples = Stopwatch(bench=FakeBench(call_ms=0.25))(lambda: None)
     assert samples.places == (5,) * 8
@@ -435,159 +392,3 @@ def test_a_call_lost_in_the_flush_of_the_cache_is_an_error(monkeypatch):
     monkeypatch.setattr(FakePlay, "sample", lambda play: Reading(-0.01, 3.0))
     with pytest.raises(MeasureError, match="beside the flush of the L2 cache"):
         Stopwatch(bench=FakeBench())(lambda: None, l2="cold")
-
-
-def test_figures_without_values_are_refused():
-    with pytest.raises(ValueError, match="counts holds no values"):
-        Samples("counts", (), "profiler").figure  # noqa: B018
-
-
-# -- host ratios ----------------------------------------------------------------------------------
-
-
-class HostClock:
-    def __init__(self):
-        self.ns, self.order = 0, []
-
-    def works(self, name, ns):
-        def call():
-            self.order.append(name)
-            self.ns += ns
-
-        return call
-
-
-@settings(max_examples=10)  # each collects garbage
-@given(st.integers(1_000, 10_000_000), st.integers(1_000, 10_000_000))
-def test_a_ratio_is_a_over_b(a_ns, b_ns):
-    clock = HostClock()
-    values, _ = host.ratios(
-        clock.works("a", a_ns),
-        clock.works("b", b_ns),
-        rounds=3,
-        clock_ns=lambda: clock.ns,
-        synchronize=None,
-    )
-    assert values == pytest.approx([a_ns / b_ns] * 3)
-
-
-def test_a_steady_drift_of_the_machine_cancels():
-    clock = HostClock()
-
-    def drifting(share):
-        def call():
-            clock.ns += int(1_000_000 * share * (1 + clock.ns / 1e10))
-
-        return call
-
-    values, _ = host.ratios(
-        drifting(1.0),
-        drifting(1.0),
-        rounds=20,
-        clock_ns=lambda: clock.ns,
-        synchronize=None,
-    )
-    assert median(values) == pytest.approx(1, abs=1e-5)
-
-
-def test_an_interruption_of_one_run_does_not_show():
-    clock, interrupted = HostClock(), iter([0] * 50 + [10**9] + [0] * 10**4)
-
-    def call():
-        clock.ns += 2_000_000 + next(interrupted)
-
-    values, calls = host.ratios(call, call, rounds=20, clock_ns=lambda: clock.ns, synchronize=None)
-    assert calls == 1
-    assert values == (1.0,) * 20
-
-
-def test_few_calls_lie_between_two_synchronisations_and_the_wait_is_not_timed():
-    clock = HostClock()
-
-    def synchronize():
-        clock.order.append("sync")
-        clock.ns += 50_000_000
-
-    values, calls = host.ratios(
-        clock.works("a", 20_000),
-        clock.works("b", 20_000),
-        rounds=5,
-        clock_ns=lambda: clock.ns,
-        synchronize=synchronize,
-    )
-    assert calls == host.MOST_CALLS_BEFORE_SYNC
-    assert values == (1.0,) * 5
-    runs = " ".join(clock.order).split("sync")
-    assert max(len(run.split()) for run in runs[2:]) == calls
-
-
-def test_the_garbage_collector_rests_while_host_time_is_taken():
-    seen = []
-    host.ratios(
-        lambda: seen.append(gc.isenabled()),
-        lambda: None,
-        rounds=2,
-        clock_ns=iter(range(0, 10**12, 10**7)).__next__,
-        synchronize=None,
-    )
-    assert seen[-1] is False
-    assert gc.isenabled()
-
-
-def test_host_ratios_need_no_gpu():
-    pytest.importorskip("torch")
-    slow, fast = (lambda n=n: sum(range(n)) for n in (100_000, 1_000))
-    samples = Stopwatch(samples=10).ratio(slow, fast)
-    assert (samples.metric, samples.method, samples.unit) == ("host_ratio", "host", "×")
-    assert samples.figure > 5
-
-
-# -- without a GPU, inputs, torch.compile ---------------------------------------------------------
-
-
-@pytest.mark.parametrize("ask", ["__call__", "counts", "kernels"])
-def test_without_a_gpu_everything_else_says_why(ask, monkeypatch):
-    monkeypatch.setattr("kernelpin.stopwatch.watch.why_no_gpu", lambda: "torch lacks CUDA")
-    with pytest.raises(MeasureError, match=r"no GPU to .*: torch lacks CUDA.*`gpu`.*ratio"):
-        getattr(Stopwatch(), ask)(lambda: None)
-
-
-def test_inputs_are_named_by_dtype_and_shape():
-    torch = pytest.importorskip("torch")
-    x = torch.empty(1024, 32, dtype=torch.bfloat16)
-    nested = [x, {"mask": torch.empty(2, dtype=torch.int64)}, 3, None]
-    assert describe_inputs((x, nested)) == "bf16[1024,32] × bf16[1024,32] × int64[2]"
-    assert describe_inputs(()) == ""
-
-
-def test_the_recompile_limit_is_an_error_and_not_a_log_line():
-    torch = pytest.importorskip("torch")
-    fresh_compiler()
-    compiled = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
-    with torch._dynamo.config.patch(recompile_limit=2):
-        for n in (2, 3):
-            compiled(torch.ones(n))
-        limit = pytest.raises(MeasureError, match="2 compilations of one function is its limit")
-        with limit, no_silent_eager():
-            compiled(torch.ones(4))
-        fresh_compiler()
-        with no_silent_eager():
-            compiled(torch.ones(4))
-
-
-def test_other_errors_pass_through_the_recompile_guard():
-    pytest.importorskip("torch._dynamo")
-    with pytest.raises(ZeroDivisionError), no_silent_eager():
-        raise ZeroDivisionError
-
-
-def test_importing_the_stopwatch_imports_no_torch():
-    code = "import sys, kernelpin.stopwatch, kernelpin.machine; print('torch' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.strip() == "False"
-
-
-def test_the_most_calls_suffice_for_the_fastest_kernel():
-    assert math.ceil(2.5 / 0.0009) < MAX_CALLS

@@ -77,7 +77,8 @@ def _no_op(name: str, trace: Trace) -> str | None:
     if "::" not in name and any(fnmatchcase(call.name, name) for call in trace.calls()):
         return "in this trace it is a runtime call, so claim .does_not_call(…)"
     if _PYTHONS.match(name):
-        return "that is Python's name, and ops are recorded like 'aten::linear'"
+        glob = f"{name[:-1]}[{name[-1]}]"
+        return f"ops are recorded like 'aten::linear'; a label of that name claim as {glob!r}"
     return None
 
 
