@@ -3,7 +3,8 @@
 Times are µs of one clock. It keeps to CUDA's rules as far as the stopwatch relies on them: work
 runs in order, an event is done when what stands before it is, nothing may wait during a capture,
 and a capture that broke cannot end. As on an H200, the gap between nodes is shorter until a process
-has launched a few times outside of the stream that replays.
+has launched a few times outside of the stream that replays; and, where a test says so, it depends
+on where an instance of a graph lies, which is behind the nodes of all others.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class SimulatedCuda:
         self.stream = self.default_stream
         self.streams_launched_on: list[object] = []
         self.graphs_held = 0
+        self.nodes_held = 0
+        self.gap_by_place_us = 0.0
         self.pools_ended: list[object] = []
         self.clock_factor = 1.0  # of kernel times: above 1 the clock is low
         self.queue_limit = 1000
@@ -103,6 +106,9 @@ class SimulatedCuda:
         self.host_us = max(self.host_us, self.busy_until_us)
 
     def sleep(self, cycles: int) -> None:
+        if self.captured is not None:
+            self.captured.append(cycles / CYCLES_PER_US)
+            return
         self._enqueue(LAUNCH_US, cycles / CYCLES_PER_US)
 
     @property
@@ -137,20 +143,11 @@ class SimulatedCuda:
         before, self.stream = self.stream, stream
         self.synchronize()
         self.empty_cache()  # as torch does
-        self.captured, self.broken = [], False
-        graph.pool = pool
+        graph.capture_begin(pool, capture_error_mode)
         try:
             yield
         finally:
-            nodes, self.captured = self.captured, None
-            if self.broken:  # as torch: the stream is not restored then
-                raise RuntimeError("CUDA error: operation failed due to a previous error")
-            if not nodes:
-                import warnings
-
-                warnings.warn("The CUDA Graph is empty. This usually means …", stacklevel=2)
-            graph.nodes, graph.memory, self.pool = nodes, self.pool, []
-            self.graphs_held += 1
+            graph.capture_end()  # as torch: the stream is not restored where that fails
             self.stream = before
 
     def namespace(self):
@@ -176,14 +173,58 @@ class SimulatedCuda:
         class CUDAGraph:
             nodes: list[float] | None = None
             memory: list[Memory] | None = None
+            place: float | None = None  # of its instance, from 0 to 1
+
+            def __new__(cls, keep_graph=False):
+                graph = super().__new__(cls)
+                graph.kept = keep_graph
+                return graph
+
+            def capture_begin(self, pool=None, capture_error_mode="global"):
+                assert sim.stream is not sim.default_stream
+                sim.captured, sim.broken = [], False
+                self.pool = pool
+
+            def capture_end(self):
+                nodes, sim.captured = sim.captured, None
+                if sim.broken:
+                    raise RuntimeError("CUDA error: operation failed due to a previous error")
+                if not nodes:
+                    import warnings
+
+                    warnings.warn("The CUDA Graph is empty. This usually means …", stacklevel=2)
+                self.nodes, self.memory, sim.pool = nodes, sim.pool, []
+                sim.graphs_held += 1
+                if not self.kept:
+                    self._instantiate()
+
+            def instantiate(self):
+                if not self.kept:
+                    raise RuntimeError("instantiate() is for graphs of keep_graph=True")
+                self._destroy()
+                self._instantiate()
+
+            def _instantiate(self):
+                self.place = sim.nodes_held % 97 / 97
+                sim.nodes_held += len(self.nodes)
+
+            def _destroy(self):
+                if self.place is not None:
+                    assert sim.host_us >= sim.busy_until_us, "an instance that runs is destroyed"
+                    sim.nodes_held -= len(self.nodes)
+                    self.place = None
 
             def replay(self):
                 assert self.nodes is not None, "replayed before a capture, or after a reset"
-                gpu_us = sum(self.nodes) * sim.clock_factor + sim.gap_us * len(self.nodes)
+                if self.place is None:
+                    self._instantiate()
+                gap = sim.gap_us + sim.gap_by_place_us * self.place
+                gpu_us = sum(self.nodes) * sim.clock_factor + gap * len(self.nodes)
                 sim._enqueue(GRAPH_LAUNCH_US, gpu_us)
 
             def reset(self):
                 sim.graphs_held -= self.nodes is not None
+                self._destroy()
                 self.nodes = self.memory = None
 
         def set_sync_debug_mode(mode):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import inspect
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,6 +14,7 @@ from kernelpin import machine
 from kernelpin.machine import State
 from kernelpin.stopwatch.events import EventsWork
 from kernelpin.stopwatch.graphs import CaptureFailed, GraphWork, capture, first_line
+from kernelpin.stopwatch.layout import Layout
 from kernelpin.stopwatch.sampling import Work
 
 Call = Callable[[], object]
@@ -22,11 +23,6 @@ WARM_CALLS = 3  # mode="reduce-overhead" runs once, records once, and replays fr
 SPIN_CYCLES = 20_000_000
 LAUNCHES_ELSEWHERE = 64  # 8 were enough wherever it was tried
 FLUSH_AT_LEAST = 64 << 20
-PAGE = 2 << 20
-PAD_PAGES = (5, 36)  # below 10 MB torch's allocator would share the segment with what comes next
-SMALL = 1 << 20  # torch's allocator keeps what is no larger apart, two of these in a page
-SMALL_PADS = (0, 32)
-MARGIN = 256 << 20
 
 
 class CudaBench:
@@ -41,10 +37,9 @@ class CudaBench:
 
         self._own = machine.own_pids()
         self.stream = torch.cuda.Stream()
+        self.layout = Layout(self.stream)
         self._cycles_per_ms = self._measure_spin()
         self._flush_buffer: Any = None
-        self._pads: list[Any] = []
-        self._random = random.Random()  # never seeded: each process draws its own
 
     def work(self, call: Call, *, cold: bool) -> Work:
         """Warm the callable up; time it by graph, or by events where no graph can hold it."""
@@ -52,11 +47,13 @@ class CudaBench:
 
         self.launch_elsewhere()
         with torch.cuda.stream(self.stream):
-            for _ in range(WARM_CALLS):
-                call()
+            with _kept_graphs():
+                for _ in range(WARM_CALLS):
+                    call()
             torch.cuda.synchronize()
-            if _replays(call):
-                return EventsWork(self, call, cold, "the callable replays CUDA graphs of its own")
+            if graphs := _replayed(call):
+                note = "the callable replays CUDA graphs of its own"
+                return EventsWork(self, call, cold, note, graphs=graphs)
             if waits := _synchronizes(call):
                 return EventsWork(
                     self, call, cold, f"the callable waits for the GPU: {waits}", fed=False
@@ -82,37 +79,6 @@ class CudaBench:
             for _ in range(LAUNCHES_ELSEWHERE):
                 torch.cuda._sleep(1)
         torch.cuda.synchronize()
-
-    def draw_layout(self, needed: int) -> bool:
-        """Move what is allocated from here on: by 10 to 72 MB, what is small by up to 32 MB more.
-
-        Where a callable's memory lies changes its time, by up to 3 %, and repeats to 0.1 % in every
-        process that allocates the same: a change that moves allocations would look like one of
-        speed, however often it was measured. Call it before each capture, and `drop_layout` after
-        it. False, and nothing is moved, where that left less than the bytes `needed`.
-        """
-        import torch
-
-        self.drop_layout()
-        small = [SMALL] * self._random.randint(*SMALL_PADS)
-        pads = [self._random.randint(*PAD_PAGES) * PAGE, *small]
-        free, _ = torch.cuda.mem_get_info()
-        if free < sum(pads) + needed + MARGIN:
-            return False
-        try:
-            for size in pads:
-                self._pads.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
-        except torch.cuda.OutOfMemoryError:
-            self.drop_layout()
-            return False
-        return True
-
-    def drop_layout(self) -> None:
-        """Give the pads back, and cached memory, which else would serve as the next ones."""
-        import torch
-
-        self._pads = []
-        torch.cuda.empty_cache()
 
     def reserved_bytes(self) -> int:
         """Return the device memory that torch holds in this process."""
@@ -173,27 +139,29 @@ def timing_event() -> Any:
     return torch.cuda.Event(enable_timing=True)
 
 
-def _replays(call: Call) -> int:
-    """Return how many CUDA graphs a call replays."""
+def _replayed(call: Call) -> list[Any]:
+    """Return the CUDA graphs that a call replays, each once."""
     import torch
 
     owner = getattr(call, "func", call)  # a bound `graph.replay` was looked up before we count
-    bound = isinstance(getattr(owner, "__self__", None), torch.cuda.CUDAGraph)
-    with _counted_replays() as seen:
+    bound = getattr(owner, "__self__", None)
+    with _seen_replays() as seen:
         call()
     torch.cuda.synchronize()
-    return len(seen) + bound
+    if isinstance(bound, torch.cuda.CUDAGraph):
+        seen.append(bound)
+    return list({id(graph): graph for graph in seen}.values())
 
 
 @contextmanager
-def _counted_replays() -> Iterator[list[None]]:
+def _seen_replays() -> Iterator[list[Any]]:
     import torch
 
-    seen: list[None] = []
+    seen: list[Any] = []
     original = torch.cuda.CUDAGraph.replay
 
     def replay(graph: Any) -> None:
-        seen.append(None)
+        seen.append(graph)
         original(graph)
 
     torch.cuda.CUDAGraph.replay = replay
@@ -201,6 +169,30 @@ def _counted_replays() -> Iterator[list[None]]:
         yield seen
     finally:
         torch.cuda.CUDAGraph.replay = original
+
+
+@contextmanager
+def _kept_graphs() -> Iterator[None]:
+    """Let the graphs that are captured meanwhile be instantiated again, at other places.
+
+    torch can from 2.8 on; graphs of the callable's own lie where they lie before.
+    """
+    import torch
+
+    graph_class: Any = torch.cuda.CUDAGraph
+    original = graph_class.__new__
+    if "keep_graph" not in inspect.signature(original).parameters:
+        yield
+        return
+
+    def kept(cls: Any, keep_graph: bool = True) -> Any:
+        return original(cls, keep_graph)
+
+    graph_class.__new__ = kept
+    try:
+        yield
+    finally:
+        graph_class.__new__ = original
 
 
 def _synchronizes(call: Call) -> str | None:

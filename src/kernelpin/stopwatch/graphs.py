@@ -44,15 +44,15 @@ class GraphWork:
         bench = self._bench
         bench.launch_elsewhere()
         if self._memory is None:
-            bench.drop_layout()  # else what the warm-up left hides what the capture takes
-        elif not bench.draw_layout(self._memory):
+            bench.layout.drop()  # else what the warm-up left hides what the capture takes
+        elif not bench.layout.draw(self._memory):
             self._stays()
         before = bench.reserved_bytes()
         try:
             play = self._capture(calls)
         except CaptureFailed:
             self._stays()
-            bench.drop_layout()
+            bench.layout.drop()
             try:
                 play = self._capture(calls)
             except CaptureFailed as failed:
@@ -62,7 +62,7 @@ class GraphWork:
         else:
             self._memory = bench.reserved_bytes() - before
         finally:
-            bench.drop_layout()
+            bench.layout.drop()
         return play
 
     def _stays(self) -> None:

@@ -65,7 +65,7 @@ class Work(Protocol):
     method: str
     note: str | None
     most_calls: int  # of one sample
-    moves: bool  # whether each play's memory lies at a place of its own
+    moves: bool  # whether each play lies at a place of its own in memory
 
     def play(self, calls: int) -> Play:
         """Prepare a sample of that many calls."""

@@ -1,0 +1,79 @@
+"""Where in memory the next capture lies: drawn anew for each block of samples.
+
+Both the memory that a callable takes and that of the graph itself change its time, and both repeat
+in a process, the first in every process that allocates the same (docs/measured.md): a change that
+moves them would look like one of speed, however often it was measured.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+PAGE = 2 << 20
+PAD_PAGES = (5, 36)  # below 10 MB torch's allocator would share the segment with what comes next
+SMALL = 1 << 20  # torch's allocator keeps what is no larger apart, two of these in a page
+SMALL_PADS = (0, 32)
+MARGIN = 256 << 20
+GRAPHS = (1, 3)
+NODES = (50, 3000)  # up to what a graph of the shortest kernels holds
+
+
+class Layout:
+    """What lies beside the next capture, on the given stream's device."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._pads: list[Any] = []
+        self._graphs: list[Any] = []
+        self._random = random.Random()  # never seeded: each process draws its own
+
+    def draw(self, needed: int) -> bool:
+        """Move what is allocated and captured from here on, until `drop`.
+
+        Allocations move by 10 to 72 MB, small ones by up to 32 MB more. False, and nothing is
+        moved, where that left less than the bytes `needed`.
+        """
+        import torch
+
+        self.drop()
+        small = [SMALL] * self._random.randint(*SMALL_PADS)
+        pads = [self._random.randint(*PAD_PAGES) * PAGE, *small]
+        free, _ = torch.cuda.mem_get_info()
+        if free < sum(pads) + needed + MARGIN:
+            return False
+        try:
+            for size in pads:
+                self._pads.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+        except torch.cuda.OutOfMemoryError:
+            self.drop()
+            return False
+        self.draw_graphs()
+        return True
+
+    def draw_graphs(self) -> None:
+        """Move the memory of the graphs that are instantiated from here on, until they drop."""
+        import torch
+
+        for _ in range(self._random.randint(*GRAPHS)):
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.stream(self._stream):
+                graph.capture_begin(capture_error_mode="thread_local")
+                for _ in range(self._random.randint(*NODES)):
+                    torch.cuda._sleep(1)
+                graph.capture_end()
+            self._graphs.append(graph)
+
+    def drop(self) -> None:
+        """Give it all back, and cached memory, which else would serve as the next pads."""
+        import torch
+
+        self.drop_graphs()
+        self._pads = []
+        torch.cuda.empty_cache()
+
+    def drop_graphs(self) -> None:
+        """Give back the graphs alone."""
+        for graph in self._graphs:
+            graph.reset()
+        self._graphs = []
