@@ -115,7 +115,8 @@ def profile_it(fn: Any, args: Any, calls: int) -> dict[str, Any]:
     work = bench.work(partial(fn, *args), cold=False)
     steps: list[Step] = []
     clocks = []
-    plays = [work.play(calls) for _ in range(PLACES)]  # all before the first profiler session
+    # All before the first profiler session.
+    plays = [work.play(calls, moved=True) for _ in range(PLACES)]
     for play in plays:
 
         def replay(start: Callable[[], None] = play.start) -> None:

@@ -170,15 +170,22 @@ class SimulatedCuda:
                 sim.synchronize()
                 return (other.at_us - self.at_us) / 1000
 
-        class CUDAGraph:
+        class CppGraph:
+            """As pybind11 makes one: what `__new__` is given does not reach `__init__`."""
+
+            def __new__(cls, *args, **kwargs):
+                return super().__new__(cls)
+
+            def __init__(self, keep_graph=False):
+                self.kept = keep_graph
+
+        class CUDAGraph(CppGraph):
             nodes: list[float] | None = None
             memory: list[Memory] | None = None
             place: float | None = None  # of its instance, from 0 to 1
 
             def __new__(cls, keep_graph=False):
-                graph = super().__new__(cls)
-                graph.kept = keep_graph
-                return graph
+                return super().__new__(cls, keep_graph)
 
             def capture_begin(self, pool=None, capture_error_mode="global"):
                 assert sim.stream is not sim.default_stream

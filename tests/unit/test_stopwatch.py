@@ -66,7 +66,7 @@ class FakeBench:
     def work(self, call, *, cold):
         return self
 
-    def play(self, calls):
+    def play(self, calls, *, moved=False):
         return FakePlay(self, calls)
 
     def observe(self):
@@ -225,7 +225,7 @@ def test_where_the_place_in_memory_shows_more_places_are_tried(apart, blocks):
     bench = FakeBench()
     build = bench.play
 
-    def play(calls):
+    def play(calls, *, moved=False):
         bench.call_ms = 0.01 * (1 + apart * (len(bench.plays) % 4 == 0))
         return build(calls)
 
@@ -262,7 +262,7 @@ def test_throttling_once_all_samples_are_taken_spoils_none_of_them():
     build = bench.play
     built = []
 
-    def play(calls):
+    def play(calls, *, moved=False):
         built.append(calls)
         bench.call_ms = 0.01 * (1 + 0.03 * (len(built) % 4 == 0))
         return build(calls)

@@ -175,24 +175,28 @@ def _seen_replays() -> Iterator[list[Any]]:
 def _kept_graphs() -> Iterator[None]:
     """Let the graphs that are captured meanwhile be instantiated again, at other places.
 
-    torch can from 2.8 on; graphs of the callable's own lie where they lie before.
+    torch can from 2.8 on. The argument is read by the C++ class's `__init__`, which torch's class
+    inherits.
     """
     import torch
 
     graph_class: Any = torch.cuda.CUDAGraph
-    original = graph_class.__new__
-    if "keep_graph" not in inspect.signature(original).parameters:
+    if (
+        "keep_graph" not in inspect.signature(graph_class.__new__).parameters
+        or "__init__" in vars(graph_class)  # of a later torch, or of somebody else
+    ):
         yield
         return
+    original = graph_class.__init__
 
-    def kept(cls: Any, keep_graph: bool = True) -> Any:
-        return original(cls, keep_graph)
+    def kept(graph: Any, keep_graph: bool = True) -> None:
+        original(graph, keep_graph)
 
-    graph_class.__new__ = kept
+    graph_class.__init__ = kept
     try:
         yield
     finally:
-        graph_class.__new__ = original
+        del graph_class.__init__
 
 
 def _synchronizes(call: Call) -> str | None:

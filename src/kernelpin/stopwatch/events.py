@@ -63,9 +63,9 @@ class EventsWork:
             self.note = f"{note}; the GPU could not be kept fed, so host time shows"
         self.most_calls = self._feed.calls if self._feed else MAX_CALLS
 
-    def play(self, calls: int) -> EventsPlay:
-        """Prepare that many calls, of graphs at a place of their own."""
-        if self.moves:
+    def play(self, calls: int, *, moved: bool = False) -> EventsPlay:
+        """Prepare that many calls; graphs of their own at another place where `moved`."""
+        if moved and self.moves:
             self._bench.launch_elsewhere()
             self._bench.layout.draw_graphs()
             for graph in self._graphs:

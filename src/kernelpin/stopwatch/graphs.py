@@ -37,32 +37,31 @@ class GraphWork:
         self._bench = bench
         self._call = call
         self._cold = cold
-        self._memory: int | None = None  # that a capture takes, in bytes
+        self._memory = 0  # that a capture takes, in bytes
 
-    def play(self, calls: int) -> GraphPlay:
-        """Capture that many calls, their memory at a place of its own."""
+    def play(self, calls: int, *, moved: bool = False) -> GraphPlay:
+        """Capture that many calls, at another place in memory where `moved`."""
         bench = self._bench
         bench.launch_elsewhere()
-        if self._memory is None:
-            bench.layout.drop()  # else what the warm-up left hides what the capture takes
-        elif not bench.layout.draw(self._memory):
+        if moved and self.moves:
+            try:
+                if bench.layout.draw(self._memory):
+                    return self._capture(calls)
+            except CaptureFailed:
+                pass
+            finally:
+                bench.layout.drop()
             self._stays()
+        else:
+            bench.layout.drop()  # else what the warm-up left hides what the capture takes
         before = bench.reserved_bytes()
         try:
             play = self._capture(calls)
-        except CaptureFailed:
-            self._stays()
-            bench.layout.drop()
-            try:
-                play = self._capture(calls)
-            except CaptureFailed as failed:
-                raise MeasureError(
-                    f"a CUDA graph held one call, and does not hold {calls} of them: {failed}"
-                ) from failed
-        else:
-            self._memory = bench.reserved_bytes() - before
-        finally:
-            bench.layout.drop()
+        except CaptureFailed as failed:
+            raise MeasureError(
+                f"a CUDA graph held one call, and does not hold {calls} of them: {failed}"
+            ) from failed
+        self._memory = bench.reserved_bytes() - before
         return play
 
     def _stays(self) -> None:

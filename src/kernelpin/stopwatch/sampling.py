@@ -65,10 +65,10 @@ class Work(Protocol):
     method: str
     note: str | None
     most_calls: int  # of one sample
-    moves: bool  # whether each play lies at a place of its own in memory
+    moves: bool  # whether a play can lie at a place of its own in memory
 
-    def play(self, calls: int) -> Play:
-        """Prepare a sample of that many calls."""
+    def play(self, calls: int, *, moved: bool = False) -> Play:
+        """Prepare a sample of that many calls, `moved` to another place in memory."""
 
 
 class Bench(Protocol):
@@ -224,7 +224,7 @@ def take(
         for size in sizes:
             if bench.now() >= deadline and have >= FEWEST:
                 return
-            block = _best_block(work.play(calls), bench, plan, size, deadline, have)
+            block = _best_block(work.play(calls, moved=True), bench, plan, size, deadline, have)
             have += len(block.readings)
             yield block
 
