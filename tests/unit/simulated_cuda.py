@@ -4,7 +4,7 @@ Times are µs of one clock. It keeps to CUDA's rules as far as the stopwatch rel
 runs in order, an event is done when what stands before it is, nothing may wait during a capture,
 and a capture that broke cannot end. As on an H200, the gap between nodes is shorter until a process
 has launched a few times outside of the stream that replays; and, where a test says so, it depends
-on where an instance of a graph lies, which is behind the nodes of all others.
+on where a graph lies, which is behind the nodes of all others.
 """
 
 from __future__ import annotations
@@ -170,22 +170,10 @@ class SimulatedCuda:
                 sim.synchronize()
                 return (other.at_us - self.at_us) / 1000
 
-        class CppGraph:
-            """As pybind11 makes one: what `__new__` is given does not reach `__init__`."""
-
-            def __new__(cls, *args, **kwargs):
-                return super().__new__(cls)
-
-            def __init__(self, keep_graph=False):
-                self.kept = keep_graph
-
-        class CUDAGraph(CppGraph):
+        class CUDAGraph:
             nodes: list[float] | None = None
             memory: list[Memory] | None = None
-            place: float | None = None  # of its instance, from 0 to 1
-
-            def __new__(cls, keep_graph=False):
-                return super().__new__(cls, keep_graph)
+            place = 0.0  # of 1
 
             def capture_begin(self, pool=None, capture_error_mode="global"):
                 assert sim.stream is not sim.default_stream
@@ -202,36 +190,18 @@ class SimulatedCuda:
                     warnings.warn("The CUDA Graph is empty. This usually means …", stacklevel=2)
                 self.nodes, self.memory, sim.pool = nodes, sim.pool, []
                 sim.graphs_held += 1
-                if not self.kept:
-                    self._instantiate()
-
-            def instantiate(self):
-                if not self.kept:
-                    raise RuntimeError("instantiate() is for graphs of keep_graph=True")
-                self._destroy()
-                self._instantiate()
-
-            def _instantiate(self):
                 self.place = sim.nodes_held % 97 / 97
                 sim.nodes_held += len(self.nodes)
 
-            def _destroy(self):
-                if self.place is not None:
-                    assert sim.host_us >= sim.busy_until_us, "an instance that runs is destroyed"
-                    sim.nodes_held -= len(self.nodes)
-                    self.place = None
-
             def replay(self):
                 assert self.nodes is not None, "replayed before a capture, or after a reset"
-                if self.place is None:
-                    self._instantiate()
                 gap = sim.gap_us + sim.gap_by_place_us * self.place
                 gpu_us = sum(self.nodes) * sim.clock_factor + gap * len(self.nodes)
                 sim._enqueue(GRAPH_LAUNCH_US, gpu_us)
 
             def reset(self):
                 sim.graphs_held -= self.nodes is not None
-                self._destroy()
+                sim.nodes_held -= len(self.nodes or [])
                 self.nodes = self.memory = None
 
         def set_sync_debug_mode(mode):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -47,13 +46,11 @@ class CudaBench:
 
         self.launch_elsewhere()
         with torch.cuda.stream(self.stream):
-            with _kept_graphs():
-                for _ in range(WARM_CALLS):
-                    call()
+            for _ in range(WARM_CALLS):
+                call()
             torch.cuda.synchronize()
-            if graphs := _replayed(call):
-                note = "the callable replays CUDA graphs of its own"
-                return EventsWork(self, call, cold, note, graphs=graphs)
+            if _replays(call):
+                return EventsWork(self, call, cold, "the callable replays CUDA graphs of its own")
             if waits := _synchronizes(call):
                 return EventsWork(
                     self, call, cold, f"the callable waits for the GPU: {waits}", fed=False
@@ -139,29 +136,27 @@ def timing_event() -> Any:
     return torch.cuda.Event(enable_timing=True)
 
 
-def _replayed(call: Call) -> list[Any]:
-    """Return the CUDA graphs that a call replays, each once."""
+def _replays(call: Call) -> int:
+    """Return how many CUDA graphs a call replays."""
     import torch
 
     owner = getattr(call, "func", call)  # a bound `graph.replay` was looked up before we count
-    bound = getattr(owner, "__self__", None)
-    with _seen_replays() as seen:
+    bound = isinstance(getattr(owner, "__self__", None), torch.cuda.CUDAGraph)
+    with _counted_replays() as seen:
         call()
     torch.cuda.synchronize()
-    if isinstance(bound, torch.cuda.CUDAGraph):
-        seen.append(bound)
-    return list({id(graph): graph for graph in seen}.values())
+    return len(seen) + bound
 
 
 @contextmanager
-def _seen_replays() -> Iterator[list[Any]]:
+def _counted_replays() -> Iterator[list[None]]:
     import torch
 
-    seen: list[Any] = []
+    seen: list[None] = []
     original = torch.cuda.CUDAGraph.replay
 
     def replay(graph: Any) -> None:
-        seen.append(graph)
+        seen.append(None)
         original(graph)
 
     torch.cuda.CUDAGraph.replay = replay
@@ -169,34 +164,6 @@ def _seen_replays() -> Iterator[list[Any]]:
         yield seen
     finally:
         torch.cuda.CUDAGraph.replay = original
-
-
-@contextmanager
-def _kept_graphs() -> Iterator[None]:
-    """Let the graphs that are captured meanwhile be instantiated again, at other places.
-
-    torch can from 2.8 on. The argument is read by the C++ class's `__init__`, which torch's class
-    inherits.
-    """
-    import torch
-
-    graph_class: Any = torch.cuda.CUDAGraph
-    if (
-        "keep_graph" not in inspect.signature(graph_class.__new__).parameters
-        or "__init__" in vars(graph_class)  # of a later torch, or of somebody else
-    ):
-        yield
-        return
-    original = graph_class.__init__
-
-    def kept(graph: Any, keep_graph: bool = True) -> None:
-        original(graph, keep_graph)
-
-    graph_class.__init__ = kept
-    try:
-        yield
-    finally:
-        del graph_class.__init__
 
 
 def _synchronizes(call: Call) -> str | None:

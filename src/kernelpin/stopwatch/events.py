@@ -9,9 +9,9 @@ waits for the GPU cannot be fed so, and its figure holds host time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernelpin.stopwatch.sampling import MAX_CALLS, Reading
 
@@ -34,27 +34,15 @@ class Feed:
 
 
 class EventsWork:
-    """A callable timed by events; `note` says why not by graph.
-
-    CUDA graphs of its own are instantiated again for each play, where torch can: the time between
-    replays is up to 5 % other from one instance to the next, and the same in all of its replays.
-    """
+    """A callable timed by events; `note` says why not by graph."""
 
     method = "events"
+    moves = False  # graphs of the callable's own keep their memory
 
     def __init__(
-        self,
-        bench: CudaBench,
-        call: Call,
-        cold: bool,
-        note: str,
-        *,
-        graphs: Sequence[Any] = (),
-        fed: bool = True,
+        self, bench: CudaBench, call: Call, cold: bool, note: str, *, fed: bool = True
     ) -> None:
         self.note: str | None = note
-        self._graphs = graphs
-        self.moves = _can_move(graphs)
         self._bench = bench
         self._call = call
         self._cold = cold
@@ -64,13 +52,7 @@ class EventsWork:
         self.most_calls = self._feed.calls if self._feed else MAX_CALLS
 
     def play(self, calls: int, *, moved: bool = False) -> EventsPlay:
-        """Prepare that many calls; graphs of their own at another place where `moved`."""
-        if moved and self.moves:
-            self._bench.launch_elsewhere()
-            self._bench.layout.draw_graphs()
-            for graph in self._graphs:
-                graph.instantiate()
-            self._bench.layout.drop_graphs()
+        """Prepare that many calls, where they lie."""
         return EventsPlay(self._bench, self._call, calls, self._feed, self._cold)
 
     def _find_feed(self) -> Feed | None:
@@ -89,16 +71,6 @@ class EventsWork:
             return all(play.run()[1] for _ in range(2))
 
         return find_feed(is_fed, per_call_ms)
-
-
-def _can_move(graphs: Sequence[Any]) -> bool:
-    """Whether there are graphs, and torch can give each of them a new instance."""
-    try:
-        for graph in graphs:
-            graph.instantiate()
-    except (AttributeError, RuntimeError):  # torch before 2.8; captured without `keep_graph`
-        return False
-    return bool(graphs)
 
 
 def find_feed(is_fed: Callable[[Feed], bool], per_call_ms: float) -> Feed | None:

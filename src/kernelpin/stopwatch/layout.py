@@ -1,8 +1,8 @@
 """Where in memory the next capture lies: drawn anew for each block of samples.
 
-Both the memory that a callable takes and that of the graph itself change its time, and both repeat
-in a process, the first in every process that allocates the same (docs/measured.md): a change that
-moves them would look like one of speed, however often it was measured.
+The place changes a callable's time, by up to 3 %, and repeats to 0.1 %: that of what it allocates
+in every process that allocates the same, so that a change that moves allocations would look like
+one of speed; what other graphs beside it move, in all captures of a process (docs/measured.md).
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ class Layout:
     def draw(self, needed: int) -> bool:
         """Move what is allocated and captured from here on, until `drop`.
 
-        Allocations move by 10 to 72 MB, small ones by up to 32 MB more. False, and nothing is
-        moved, where that left less than the bytes `needed`.
+        Allocations move by 10 to 72 MB, small ones by up to 32 MB more; beside the next graph
+        there are one to three others. False, and nothing is moved, where the GPU's memory would
+        not leave the bytes `needed`.
         """
         import torch
 
@@ -48,11 +49,10 @@ class Layout:
         except torch.cuda.OutOfMemoryError:
             self.drop()
             return False
-        self.draw_graphs()
+        self._draw_graphs()
         return True
 
-    def draw_graphs(self) -> None:
-        """Move the memory of the graphs that are instantiated from here on, until they drop."""
+    def _draw_graphs(self) -> None:
         import torch
 
         for _ in range(self._random.randint(*GRAPHS)):
@@ -68,12 +68,8 @@ class Layout:
         """Give it all back, and cached memory, which else would serve as the next pads."""
         import torch
 
-        self.drop_graphs()
-        self._pads = []
-        torch.cuda.empty_cache()
-
-    def drop_graphs(self) -> None:
-        """Give back the graphs alone."""
         for graph in self._graphs:
             graph.reset()
         self._graphs = []
+        self._pads = []
+        torch.cuda.empty_cache()
