@@ -143,6 +143,29 @@ def test_pads_leave_the_callable_its_room(gpu, memory):
     assert gpu.graphs_held == gpu.allocated == 0
 
 
+def test_pads_that_do_not_fit_after_all_are_given_back(gpu, monkeypatch):
+    """Another process may take the memory that was free a moment ago."""
+    taken = []
+
+    def empty(size, *, dtype, device):
+        taken.append(gpu.allocated)
+        if len(taken) % 3 == 0:
+            raise torch.cuda.OutOfMemoryError
+        return gpu.allocate(size)
+
+    monkeypatch.setattr(torch, "empty", empty)
+    captured_at = []
+    bench = cuda.CudaBench()
+    bench.layout._random.seed(1)  # more than three pads
+    watch = Stopwatch(bench=bench)
+    samples = watch(lambda: captured_at.append(gpu.allocated) or gpu.kernel(30.0))
+    assert len(taken) == 3
+    assert max(taken) > 0
+    assert max(captured_at) == 0
+    assert "no room" in samples.note
+    assert samples.figure == pytest.approx(30.0 + GAP_US, rel=0.002)
+
+
 def test_what_was_measured_before_leaves_all_memory_to_the_next(gpu):
     gpu.memory = 700 << 20
     watch = stopwatch()

@@ -32,8 +32,8 @@ class Layout:
         """Move what is allocated and captured from here on, until `drop`.
 
         Allocations move by 10 to 72 MB, small ones by up to 32 MB more; beside the next graph
-        there are one to three others. False, and nothing is moved, where the GPU's memory would
-        not leave the bytes `needed`.
+        there are one to three others. False where the GPU's memory would not leave the bytes
+        `needed`: then `drop` what was drawn, for nothing can be moved.
         """
         import torch
 
@@ -47,7 +47,6 @@ class Layout:
             for size in pads:
                 self._pads.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
         except torch.cuda.OutOfMemoryError:
-            self.drop()
             return False
         self._draw_graphs()
         return True
