@@ -73,6 +73,25 @@ def test_wrong_arguments_are_usage_errors_that_name_the_test(project, mark, said
 
 
 @pytest.mark.parametrize(
+    ("marks", "named"),
+    [
+        (["gpu(limit=0.1)"], "marker gpu: found limit=0.1"),
+        (["gpu", "gpu(limit=0.1, because='x')"], "marker gpu: found because='x', limit=0.1"),
+        (["cpu(limit=0.1)"], "marker cpu: found limit=0.1"),
+    ],
+)
+def test_a_limit_in_another_marker_is_not_lost_unnoticed(project, marks, named):
+    result = project_with(project, *marks, now=41.2).run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"test_speed.py::test_it: {named}, which it does not read" in result.stderr.str()
+    assert f"@pytest.mark.kernelpin({named.split('found ')[1]}) beside it" in result.stderr.str()
+
+
+def test_what_a_suites_own_marker_of_that_name_takes_is_its_own(project):
+    project_with(project, "gpu(count=2)", now=41.2).run().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
     "mark",
     [
         "kernelpin(flops=2e9, bytes=0, dtype='torch.float16', because='it copies first')",

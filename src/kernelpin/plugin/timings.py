@@ -237,8 +237,12 @@ def uses_ours(item: pytest.Item, name: str) -> bool:
 
 def case_of(item: pytest.Item) -> Case:
     """What the session has to know of the test; UsageError on a wrong marker."""
-    from kernelpin.session import Case, from_marker
+    from kernelpin.session import Case, from_marker, misplaced
 
+    for name in ("gpu", "cpu"):
+        for mark in item.iter_markers(name):
+            if told := misplaced(name, mark.kwargs):
+                raise pytest.UsageError(f"{item.nodeid}: {told}")
     marker = item.get_closest_marker("kernelpin")
     try:
         fields = {} if marker is None else from_marker(marker.args, marker.kwargs)

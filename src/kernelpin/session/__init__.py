@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelpin.session.case import Case, Settings, from_marker
+from kernelpin.session.case import Case, Settings, from_marker, misplaced
 from kernelpin.session.compared import Base, Bases
 from kernelpin.session.evidence import Evidence
 from kernelpin.session.judgement import Judgement, judgement_of, skipped_without_gpu
@@ -22,6 +22,7 @@ __all__ = [
     "differences_of",
     "from_marker",
     "judgement_of",
+    "misplaced",
     "shown",
     "skipped_without_gpu",
 ]

@@ -78,6 +78,18 @@ def from_marker(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, A
     return fields
 
 
+def misplaced(name: str, kwargs: Mapping[str, Any]) -> str | None:
+    """Say which arguments of the marker so named belong to the marker `kernelpin`; None: none."""
+    found = sorted(set(kwargs) & _MARKER)
+    if not found:
+        return None
+    named = ", ".join(f"{key}={_shown(kwargs[key])}" for key in found)
+    return (
+        f"marker {name}: found {named}, which it does not read; allowed is "
+        f"@pytest.mark.kernelpin({named}) beside it"
+    )
+
+
 def _refused(name: str, value: Any, allowed: str) -> ValueError:
     return ValueError(f"marker kernelpin: {name}={_shown(value)}: allowed is {allowed}")
 
