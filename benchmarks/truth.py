@@ -115,6 +115,7 @@ def profile_it(fn: Any, args: Any, calls: int) -> dict[str, Any]:
     work = bench.work(partial(fn, *args), cold=False)
     steps: list[Step] = []
     clocks = []
+    work.play(calls).close()  # which tells the memory that a capture takes
     # All before the first profiler session.
     plays = [work.play(calls, moved=True) for _ in range(PLACES)]
     for play in plays:

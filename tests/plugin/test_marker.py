@@ -88,7 +88,8 @@ def test_a_limit_in_another_marker_is_not_lost_unnoticed(project, marks, named):
 
 
 def test_what_a_suites_own_marker_of_that_name_takes_is_its_own(project):
-    project_with(project, "gpu(count=2)", now=41.2).run().assert_outcomes(passed=1)
+    mark = "gpu(count=2, dtype='bf16', bytes=1 << 30)"
+    project_with(project, mark, now=41.2).run().assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ class SimulatedCuda:
         self.stream = self.default_stream
         self.streams_launched_on: list[object] = []
         self.graphs_held = 0
+        self.capture_modes: list[str] = []
         self.nodes_held = 0
         self.gap_by_place_us = 0.0
         self.pools_ended: list[object] = []
@@ -177,6 +178,7 @@ class SimulatedCuda:
 
             def capture_begin(self, pool=None, capture_error_mode="global"):
                 assert sim.stream is not sim.default_stream
+                sim.capture_modes.append(capture_error_mode)
                 sim.captured, sim.broken = [], False
                 self.pool = pool
 

@@ -27,8 +27,8 @@ HOT = State(sm_clock_mhz=1200, thermal=True)
 
 
 class FakePlay:
-    def __init__(self, bench, calls):
-        self.bench, self.calls, self.closed = bench, calls, False
+    def __init__(self, bench, calls, moved=False):
+        self.bench, self.calls, self.moved, self.closed = bench, calls, moved, False
         self.sampled = 0
         bench.plays.append(self)
 
@@ -67,7 +67,7 @@ class FakeBench:
         return self
 
     def play(self, calls, *, moved=False):
-        return FakePlay(self, calls)
+        return FakePlay(self, calls, moved and self.moves)
 
     def observe(self):
         assert self.working, "the state of an idle GPU shows neither clock nor throttling"
@@ -227,7 +227,7 @@ def test_where_the_place_in_memory_shows_more_places_are_tried(apart, blocks):
 
     def play(calls, *, moved=False):
         bench.call_ms = 0.01 * (1 + apart * (len(bench.plays) % 4 == 0))
-        return build(calls)
+        return build(calls, moved=moved)
 
     bench.play = play
     taken = measure(bench, bench, Plan())
@@ -256,6 +256,34 @@ def test_what_cannot_move_is_all_at_one_place():
     assert len(taken.readings) == 40
 
 
+@pytest.mark.parametrize(("moved", "places"), [(3, (5, 5, 5, 25)), (8, (5,) * 8), (12, (5,) * 12)])
+def test_where_room_runs_out_the_places_before_count_and_the_rest_is_one(moved, places):
+    bench = FakeBench()
+    build = bench.play
+    drawn = []
+
+    def play(calls, *, moved=False):
+        if moved:
+            drawn.append(calls)
+            bench.moves = len(drawn) <= most
+            bench.call_ms = 0.01 * (1 + 0.03 * (len(drawn) % 2))
+        return build(calls, moved=moved)
+
+    most = moved
+    bench.play = play
+    taken = measure(bench, bench, Plan())
+    assert taken.places == places
+    assert len(taken.readings) == sum(places)
+
+
+def test_a_sample_that_fails_while_the_calls_are_counted_gives_back_what_it_held():
+    bench = FakeBench()
+    bench.next_call_ms = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        measure(bench, bench, Plan())
+    assert [play.closed for play in bench.plays] == [True]
+
+
 def test_throttling_once_all_samples_are_taken_spoils_none_of_them():
     """Of the further places those that throttle are left out."""
     bench = FakeBench()
@@ -265,7 +293,7 @@ def test_throttling_once_all_samples_are_taken_spoils_none_of_them():
     def play(calls, *, moved=False):
         built.append(calls)
         bench.call_ms = 0.01 * (1 + 0.03 * (len(built) % 4 == 0))
-        return build(calls)
+        return build(calls, moved=moved)
 
     bench.play = play
     bench.observe = lambda: GOOD if len(built) < 15 else HOT

@@ -119,9 +119,12 @@ def test_what_is_timed_by_events_comes_after_launches_elsewhere_too(gpu):
     assert stopwatch()(own.replay).figure == pytest.approx(1.3 + 2 * GAP_US, rel=0.05)
 
 
-@pytest.mark.parametrize("memory", [10, 100, 110, 150, 350, 700])
+@pytest.mark.parametrize("memory", [10, 100, 110, 150, 350, 420, 450, 700])
 def test_pads_leave_the_callable_its_room(gpu, memory):
-    """A callable of up to 100 MB, on a GPU that it fills, that has little room, or enough."""
+    """A callable of up to 100 MB, on a GPU that it fills, that has little room, or enough.
+
+    Whether there is room is no matter of which pads are drawn: like processes measure alike.
+    """
     needed = min(memory, 100) << 20
     gpu.memory = memory << 20
 
@@ -136,11 +139,107 @@ def test_pads_leave_the_callable_its_room(gpu, memory):
     moved = memory == 700
     assert bool(gpu.pads) == bool(samples.places) == moved
     assert samples.note == (
-        None
-        if moved
-        else "the GPU's memory has no room to measure the callable at several places in it"
+        None if moved else "not measured at several places in memory: the GPU's memory has no room"
     )
     assert gpu.graphs_held == gpu.allocated == 0
+
+
+def test_a_cold_caches_buffer_is_no_memory_of_the_callable(gpu, monkeypatch):
+    """With room for the pads and what the callable takes, but not for the buffer twice."""
+    gpu.memory = 700 << 20
+    held = []
+
+    def flush(bench):
+        if not held:
+            assert gpu.captured is None, "it would belong to the graph"
+            held.append(gpu.scratch(200 << 20))
+        gpu.kernel(30.0)
+
+    monkeypatch.setattr(cuda.CudaBench, "flush", flush)
+    samples = stopwatch()(lambda: gpu.kernel(3000.0), l2="cold")
+    assert len(samples.places) == 8
+    assert samples.note is None
+
+
+def test_a_capture_that_fails_for_a_reason_of_its_own_is_told_by_it(gpu):
+    captures = []
+
+    def call():
+        if gpu.captured == []:
+            captures.append(None)
+            if len(captures) == 8:
+                raise RuntimeError("my cache is full\nand so on")
+        gpu.kernel(30.0)
+
+    assert stopwatch()(call).note == "not measured at several places in memory: my cache is full"
+
+
+def is_beside(graph):
+    """Whether a capture is one of those that lie beside the next."""
+    return bool(graph.nodes) and max(graph.nodes) < 0.01
+
+
+def test_beside_each_capture_lie_one_to_three_graphs_of_many_sizes(gpu, monkeypatch):
+    end = torch.cuda.CUDAGraph.capture_end
+    beside, seen = [], []
+
+    def capture_end(graph):
+        end(graph)
+        if is_beside(graph):
+            beside.append(len(graph.nodes))
+        else:
+            seen.append(tuple(beside))
+            beside.clear()
+
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_end", capture_end)
+    bench = cuda.CudaBench()
+    bench.layout._random.seed(1)
+    Stopwatch(bench=bench)(lambda: gpu.kernel(30.0))
+    moved = [sizes for sizes in seen if sizes]
+    assert len(moved) == 8
+    assert {len(sizes) for sizes in moved} == {1, 2, 3}
+    sizes = [size for sizes in moved for size in sizes]
+    assert 50 <= min(sizes) < 1000 < 2000 < max(sizes) <= 3000
+    assert set(gpu.capture_modes) == {"thread_local"}
+
+
+def test_a_graph_beside_it_that_finds_no_room_is_no_failure(gpu, monkeypatch):
+    end = torch.cuda.CUDAGraph.capture_end
+    beside = []
+
+    def capture_end(graph):
+        end(graph)
+        if is_beside(graph):
+            beside.append(graph)
+            if len(beside) == 4:
+                raise RuntimeError("CUDA error: out of memory")
+
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_end", capture_end)
+    samples = stopwatch()(lambda: gpu.kernel(30.0))
+    assert samples.figure == pytest.approx(30.0 + GAP_US, rel=0.002)
+    assert "no room" in samples.note
+    assert gpu.graphs_held == gpu.allocated == 0
+
+
+def test_a_time_limit_that_strikes_between_pads_leaves_the_next_test_its_gpu(gpu, monkeypatch):
+    sleep = torch.cuda._sleep
+    slept = []
+
+    def interrupted(cycles):
+        if gpu.captured is not None:
+            slept.append(cycles)
+            if len(slept) == 500:
+                pytest.fail("Timeout >60.0s")
+        sleep(cycles)
+
+    monkeypatch.setattr(torch.cuda, "_sleep", interrupted)
+    watch = stopwatch()
+    with pytest.raises(pytest.fail.Exception, match="Timeout"):
+        watch(lambda: gpu.kernel(30.0))
+    assert gpu.captured is None
+    assert gpu.stream is gpu.default_stream
+    assert gpu.graphs_held == gpu.allocated == 0
+    assert watch(lambda: gpu.kernel(30.0)).figure == pytest.approx(30.0 + GAP_US, rel=0.002)
 
 
 def test_pads_that_do_not_fit_after_all_are_given_back(gpu, monkeypatch):
@@ -191,7 +290,7 @@ def test_a_capture_that_fails_later_is_tried_without_pads_and_then_told(gpu, fai
         samples = stopwatch()(call)
         assert samples.figure == pytest.approx(30.0 + GAP_US, rel=0.002)
         assert captures[8] == 0  # no pads
-        assert "no room" in samples.note
+        assert samples.note == "not measured at several places in memory: CUDA out of memory."
     else:
         with pytest.raises(MeasureError, match=r"held one call, and does not hold .*out of memory"):
             stopwatch()(call)

@@ -37,7 +37,7 @@ class EventsWork:
     """A callable timed by events; `note` says why not by graph."""
 
     method = "events"
-    moves = False  # graphs of the callable's own keep their memory
+    moves = False  # what no graph can hold runs where it lies
 
     def __init__(
         self, bench: CudaBench, call: Call, cold: bool, note: str, *, fed: bool = True
@@ -92,6 +92,8 @@ def find_feed(is_fed: Callable[[Feed], bool], per_call_ms: float) -> Feed | None
 
 class EventsPlay:
     """One sample: calls behind a spin."""
+
+    moved = False
 
     def __init__(
         self, bench: CudaBench, call: Call, calls: int, feed: Feed | None, cold: bool

@@ -43,15 +43,19 @@ class GraphWork:
         """Capture that many calls, at another place in memory where `moved`."""
         bench = self._bench
         bench.launch_elsewhere()
+        if self._cold:
+            bench.flush()  # its buffer belongs to no graph, and is no memory of the capture's
         if moved and self.moves:
+            why = "the GPU's memory has no room"
             try:
                 if bench.layout.draw(self._memory):
-                    return self._capture(calls)
-            except CaptureFailed:
-                pass
+                    return self._capture(calls, moved=True)
+            except CaptureFailed as failed:
+                why = str(failed)
             finally:
                 bench.layout.drop()
-            self._stays()
+            self.moves = False
+            self.note = f"not measured at several places in memory: {why}"
         else:
             bench.layout.drop()  # else what the warm-up left hides what the capture takes
         before = bench.reserved_bytes()
@@ -64,15 +68,10 @@ class GraphWork:
         self._memory = bench.reserved_bytes() - before
         return play
 
-    def _stays(self) -> None:
-        self.moves = False
-        self.note = "the GPU's memory has no room to measure the callable at several places in it"
-
-    def _capture(self, calls: int) -> GraphPlay:
+    def _capture(self, calls: int, *, moved: bool = False) -> GraphPlay:
         bench = self._bench
         if not self._cold:
-            return GraphPlay(bench, calls, capture(bench.stream, self._call, calls))
-        bench.flush()  # its buffer belongs to no graph
+            return GraphPlay(bench, calls, capture(bench.stream, self._call, calls), moved=moved)
 
         def flushed() -> None:
             bench.flush()
@@ -80,7 +79,8 @@ class GraphWork:
 
         graph = capture(bench.stream, flushed, calls)
         try:
-            return GraphPlay(bench, calls, graph, capture(bench.stream, bench.flush, calls))
+            flushes = capture(bench.stream, bench.flush, calls)
+            return GraphPlay(bench, calls, graph, flushes, moved=moved)
         except BaseException:
             graph.reset()
             raise
@@ -89,10 +89,19 @@ class GraphWork:
 class GraphPlay:
     """One sample: a replay between two events, all enqueued while the GPU spins."""
 
-    def __init__(self, bench: CudaBench, calls: int, graph: Any, flushes: Any = None) -> None:
+    def __init__(
+        self,
+        bench: CudaBench,
+        calls: int,
+        graph: Any,
+        flushes: Any = None,
+        *,
+        moved: bool = False,
+    ) -> None:
         import torch
 
         self.calls = calls
+        self.moved = moved
         self._bench = bench
         self._graph = graph
         self._flushes = flushes
@@ -199,7 +208,12 @@ def _recover(graph: Any, pool: Any, stream: Any) -> None:
             break
     before = torch.cuda.current_stream()
     try:
-        with suppress(RuntimeError), torch.cuda.graph(torch.cuda.CUDAGraph(), stream=stream):
+        with (
+            suppress(RuntimeError),
+            torch.cuda.graph(
+                torch.cuda.CUDAGraph(), stream=stream, capture_error_mode="thread_local"
+            ),
+        ):
             torch.zeros(1, device="cuda")
     finally:
         torch.cuda.set_stream(before)

@@ -15,13 +15,14 @@ PAGE = 2 << 20
 PAD_PAGES = (5, 36)  # below 10 MB torch's allocator would share the segment with what comes next
 SMALL = 1 << 20  # torch's allocator keeps what is no larger apart, two of these in a page
 SMALL_PADS = (0, 32)
+MOST_PADS = PAD_PAGES[1] * PAGE + SMALL_PADS[1] * SMALL
 MARGIN = 256 << 20
 GRAPHS = (1, 3)
 NODES = (50, 3000)  # up to what a graph of the shortest kernels holds
 
 
 class Layout:
-    """What lies beside the next capture, on the given stream's device."""
+    """What lies beside the next capture, on torch's current device; captures on that stream."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -34,7 +35,7 @@ class Layout:
 
         Allocations move by 10 to 72 MB, small ones by up to 32 MB more; beside the next graph
         there are one to three others. False where the GPU's memory would not leave the bytes
-        `needed`: then `drop` what was drawn, for nothing can be moved.
+        `needed` beside the largest pads, or has no room for these: then `drop` what was drawn.
         """
         import torch
 
@@ -42,14 +43,14 @@ class Layout:
         small = [SMALL] * self._random.randint(*SMALL_PADS)
         pads = [self._random.randint(*PAD_PAGES) * PAGE, *small]
         free, _ = torch.cuda.mem_get_info()
-        if free < sum(pads) + needed + MARGIN:
+        if free < MOST_PADS + needed + MARGIN:
             return False
         try:
             for size in pads:
                 self._pads.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
-        except torch.cuda.OutOfMemoryError:
+            self._draw_graphs()
+        except RuntimeError:  # OutOfMemoryError is one; a graph without room raises a plain one
             return False
-        self._draw_graphs()
         return True
 
     def _draw_graphs(self) -> None:
@@ -57,12 +58,14 @@ class Layout:
 
         for _ in range(self._random.randint(*GRAPHS)):
             graph = torch.cuda.CUDAGraph()
+            self._graphs.append(graph)
             with torch.cuda.stream(self._stream):
                 graph.capture_begin(capture_error_mode="thread_local")
-                for _ in range(self._random.randint(*NODES)):
-                    torch.cuda._sleep(1)
-                graph.capture_end()
-            self._graphs.append(graph)
+                try:
+                    for _ in range(self._random.randint(*NODES)):
+                        torch.cuda._sleep(1)
+                finally:  # a test's time limit may end it here: an open capture breaks the process
+                    graph.capture_end()
 
     def drop(self) -> None:
         """Give it all back, and cached memory, which else would serve as the next pads."""

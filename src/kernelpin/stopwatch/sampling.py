@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from statistics import fmean, median, stdev, variance
 from typing import Protocol
 
@@ -45,6 +46,7 @@ class Play(Protocol):
     """The work of one sample, ready to run."""
 
     calls: int
+    moved: bool  # to a place in memory of its own
 
     def sample(self) -> Reading:
         """Run it once, timed."""
@@ -89,7 +91,10 @@ class Bench(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is measured; times in ms, the budget in seconds."""
+    """How much is measured; times in ms, the budget in seconds.
+
+    Past the budget nothing more is begun but what makes five samples, however long they take.
+    """
 
     min_sample_ms: float = 2.5
     pause_ms: float = 5.0
@@ -109,6 +114,7 @@ class Block:
 
     readings: tuple[Reading, ...]
     states: tuple[State, State]
+    moved: bool
 
     @property
     def reason(self) -> str | None:
@@ -148,12 +154,19 @@ def measure(work: Work, bench: Bench, plan: Plan) -> Taken:
     blocks, reason = take(work, play.calls, lasted_ms, bench, plan, deadline)
     return Taken(
         readings=tuple(reading for block in blocks for reading in block.readings),
-        places=tuple(len(b.readings) for b in blocks if b.readings) if work.moves else (),
+        places=places_of(blocks),
         calls=play.calls,
         states=tuple(state for block in blocks for state in block.states),
         reason=reason,
         note=None if steady else "the warm-up did not become steady",
     )
+
+
+def places_of(blocks: Sequence[Block]) -> tuple[int, ...]:
+    """Return how many samples are of each place: one a moved block, and one of all others."""
+    places = [len(block.readings) for block in blocks if block.moved and block.readings]
+    stayed = sum(len(block.readings) for block in blocks if not block.moved)
+    return (*places, stayed) if places and stayed else tuple(places)
 
 
 def calibrate(
@@ -163,7 +176,11 @@ def calibrate(
     calls = start
     while True:
         play = build(calls)
-        lasted = median(play.sample().spent_ms for _ in range(3))  # the first uploads the graph
+        try:
+            lasted = median(play.sample().spent_ms for _ in range(3))  # the first uploads the graph
+        except BaseException:
+            play.close()
+            raise
         wanted = calls_for(calls, lasted, min_ms)
         if wanted == calls or calls == most:
             return play
@@ -236,7 +253,7 @@ def take(
         reason = f"{taken} of {plan.samples} samples within the budget of {plan.budget_s:g} s"
     if work.moves and reason is None and are_apart(blocks):
         size = len(blocks[0].readings)
-        more = blocks_of([size] * MORE_BLOCKS, taken)
+        more = takewhile(lambda block: block.moved, blocks_of([size] * MORE_BLOCKS, taken))
         blocks += [b for b in more if b.reason is None and len(b.readings) == size]
     return blocks, reason
 
@@ -290,7 +307,7 @@ def _block(play: Play, bench: Bench, plan: Plan, size: int, deadline: float, hav
             break
         bench.pause(plan.pause_ms / 1000)
         readings.append(play.sample())
-    return Block(tuple(readings), (before, _state_at_work(play, bench, plan)))
+    return Block(tuple(readings), (before, _state_at_work(play, bench, plan)), play.moved)
 
 
 def _state_at_work(play: Play, bench: Bench, plan: Plan) -> State:

@@ -44,7 +44,7 @@ class Stopwatch:
 
         A backward or a training step is a callable like any other; one that keeps its gradients
         must set them to None itself, or it measures their accumulation. It is captured anew for
-        each of 8 to 24 places in memory, so that a short one is called ten thousand times and more.
+        each of 4 to 24 places in memory, so that a short one is called ten thousand times and more.
         `l2="cold"` flushes the cache before each call and leaves the flush's time out.
         """
         if l2 not in ("hot", "cold"):
