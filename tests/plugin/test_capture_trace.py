@@ -57,6 +57,21 @@ def test_a_failed_claim_is_its_message_and_the_line_that_made_it(recorded):
     assert "\n" not in failure.get("message")
 
 
+@pytest.mark.parametrize("obstacle", ["report", "report/traces"])
+def test_a_claim_is_told_where_its_trace_cannot_be_written(recorded, obstacle):
+    recorded.write("test_kernels.py", CLAIM)
+    path = recorded.path / obstacle
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("a file in its place")
+    result = recorded.run("--kernelpin-report=report")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(failed=1)
+    text = text_of(result)
+    assert "E  expected 1 GEMM kernel and no other under aten::linear" in text
+    assert "the trace could not be written: " in text
+    assert "INTERNALERROR" not in text
+
+
 def test_its_trace_is_kept_under_the_base_temp_and_named(recorded):
     recorded.write("test_kernels.py", CLAIM)
     result = recorded.run("--basetemp=tmp")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from small_project import figures, text_of
 
@@ -23,6 +25,39 @@ def project_with(project, *marks, now=42.6):
 )
 def test_a_limit_of_its_own_is_what_judges_it(project, mark, outcome):
     project_with(project, mark).run().assert_outcomes(**outcome)
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "outcome"),
+    [
+        ("limit=0.01", "flops=1", "failed"),
+        ("limit=0.01", "because='it copies first'", "failed"),
+        ("limit=0.01", "limit=0.1", "passed"),
+        ("limit=0.1", "limit=0.01", "failed"),
+        ("limit=0.01", "limit=None", "failed"),
+    ],
+)
+@pytest.mark.parametrize("where", ["module", "class"])
+def test_what_a_modules_marker_says_holds_where_the_tests_own_does_not(
+    project, where, outer, inner, outcome
+):
+    test = f"""
+        @pytest.mark.kernelpin({inner})
+        def test_it({"self, " if where == "class" else ""}stopwatch):
+            stopwatch(print)
+    """
+    head = "import pytest\n"
+    if where == "module":
+        text = f"{head}pytestmark = pytest.mark.kernelpin({outer})\n{textwrap.dedent(test)}"
+        name = "test_it"
+    else:
+        body = textwrap.indent(textwrap.dedent(test), "    ")
+        text = f"{head}@pytest.mark.kernelpin({outer})\nclass TestIt:\n{body}"
+        name = "TestIt::test_it"
+    project.write("test_speed.py", text)
+    project.baseline(name, figures(41.2))
+    project.measured(name, *figures(42.2, 12, seed=1))
+    project.run().assert_outcomes(**{outcome: 1})
 
 
 def test_a_limit_in_the_baseline_holds_where_the_marker_has_none(project):

@@ -21,6 +21,17 @@ def test_no_gpu_fails_with_the_reason(project, monkeypatch, why):
     assert f"error: no GPU test ran: {why}" in text_of(result)
 
 
+@pytest.mark.parametrize("shows", ["--co", "--setup-plan", "--setup-only", "--fixtures"])
+def test_what_runs_nothing_is_refused_in_ci_wherever_it_is_asked_for(project, monkeypatch, shows):
+    project.timing_tests("test_it", marks=("gpu",))
+    monkeypatch.setenv("PYTEST_ADDOPTS", shows)
+    monkeypatch.setenv("CI", "true")
+    result = run(project, monkeypatch)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = {"--co": "--collect-only"}.get(shows, shows)
+    assert f"--kernelpin-require-gpu with {said}: no test would run" in result.stderr.str()
+
+
 def test_none_selected_fails(project, monkeypatch):
     project.write("test_other.py", "def test_it(): pass\n")
     result = run(project, monkeypatch)

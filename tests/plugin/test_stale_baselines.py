@@ -30,6 +30,42 @@ def test_a_damaged_file_that_no_test_needs_hides_no_orphan(gated, ci):
     assert "test_old.json" in said[1]
 
 
+@pytest.mark.parametrize("how", ["it says so no more", "its fixture is another one"])
+@pytest.mark.parametrize("ci", [True, False])
+def test_a_test_that_no_longer_measures_is_told(gated, how, ci):
+    if how == "it says so no more":
+        text = (gated.path / "test_speed.py").read_text()
+        first = text[: text.index("@pytest.mark.gpu\ndef test_b")]
+        gated.write("test_speed.py", f"{first}@pytest.mark.gpu\ndef test_b():\n    pass\n")
+        lost = "test_speed.py::test_b"
+    else:
+        gated.write(
+            "conftest.py",
+            "import pytest\n@pytest.fixture\ndef stopwatch():\n    return lambda *a, **k: None\n",
+        )
+        lost = "test_speed.py::test_a, test_speed.py::test_b"
+    result = gated.run("-m", "gpu", ci=ci)
+    assert result.ret == (pytest.ExitCode.TESTS_FAILED if ci else pytest.ExitCode.OK)
+    said = "error" if ci else "warning"
+    assert (
+        f"{said}: baselines whose test passed and measured nothing: {lost}; measure in it"
+        in text_of(result)
+    )
+
+
+def test_a_skipped_test_with_a_baseline_is_named(gated):
+    text = (gated.path / "test_speed.py").read_text()
+    gated.write(
+        "test_speed.py", text.replace("def test_b", "@pytest.mark.skip('later')\ndef test_b")
+    )
+    result = gated.run(ci=True)
+    result.assert_outcomes(passed=1, skipped=1)
+    assert (
+        "warning: skipped, and not checked against their baselines: test_speed.py::test_b"
+        in text_of(result)
+    )
+
+
 def test_lf_that_runs_everything_looks_for_orphans(gated):
     gated.write("test_other.py", "def test_it(): raise ValueError\n")
     gated.run(ci=True)

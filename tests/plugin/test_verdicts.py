@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from small_project import GPU, STATE, figures, text_of
 
-from kernelpin.baselines import Entry, KernelEntry, Store
+from kernelpin.baselines import Entry, KernelEntry, Recording, Store
 from kernelpin.session import Case, Evidence, Settings
 from kernelpin.stopwatch import KernelFigure, Samples
 from kernelpin.workers import WorkerResult
@@ -218,6 +218,53 @@ def test_all_unclear_is_red_in_ci(timed):
     assert "thermal slowdown" in text_of(result)
 
 
+@pytest.mark.parametrize("screened", ["well", "disturbed too"])
+def test_a_suspect_that_is_disturbed_ever_after_is_no_green_in_ci(timed, screened):
+    """A change that heats the card is throttled in each process that would confirm it."""
+    others = [f"test_{number}" for number in range(9)]
+    timed.timing_tests("test_flash", *others)
+    for name in others:
+        timed.baseline(name, figures(41.2))
+        timed.measured(name, 41.2)
+    throttled = "thermal slowdown (SM 1200 MHz)"
+    timed.measured("test_flash", 61.0, reason=None if screened == "well" else throttled)
+    timed.measured("test_flash", *[61.0] * 5, reason=throttled)
+    result = timed.run(ci=True)
+    result.assert_outcomes(passed=9, failed=1)
+    text = text_of(result)
+    assert "unclear" in text
+    assert throttled in text
+    assert "61.00 µs" in text
+
+
+def test_one_that_is_disturbed_and_no_slower_is_no_red(timed):
+    others = [f"test_{number}" for number in range(9)]
+    timed.timing_tests("test_flash", *others)
+    for name in others:
+        timed.baseline(name, figures(41.2))
+        timed.measured(name, 41.2)
+    timed.measured("test_flash", *[41.3] * 6, reason="another process on the GPU (pid 7)")
+    timed.run(ci=True).assert_outcomes(passed=10)
+
+
+@pytest.mark.parametrize("counts", [(9, 5), (5, 9)])
+def test_counts_that_change_in_any_process_are_a_change(timed, counts):
+    recording = Recording(date="2026-08-14", processes=2, torch=GPU.torch, uuid=GPU.uuid)
+    timed.timing_tests("test_counts")
+    timed.entry(
+        "test_counts",
+        Entry(
+            metric="counts",
+            source="measured",
+            recordings=(recording,),
+            counts={"2.11": {"kernels": 5}},
+        ),
+    )
+    for kernels in counts:
+        timed.counted("test_counts", kernels=kernels)
+    timed.run("--kernelpin-processes=2", ci=True).assert_outcomes(failed=1)
+
+
 def test_a_disturbed_process_is_measured_again(timed):
     stranger = "another process on the GPU (pid 7)"
     timed.measured("test_flash", 60.0, reason=stranger)
@@ -351,6 +398,9 @@ def test_a_ratio_without_an_entry_of_its_own_is_judged_by_its_bound_alone(timed)
         ({"below": 0.4}, "below 0.4", "slower"),
         ({"above": 0.2}, "above 0.2", "same"),
         ({"above": 0.7}, "above 0.7", "slower"),
+        ({"below": 0.9, "above": 0.2}, "below 0.9 and above 0.2", "same"),
+        ({"below": 0.9, "above": 0.7}, "below 0.9 and above 0.7", "slower"),
+        ({"below": 0.4, "above": 0.2}, "below 0.4 and above 0.2", "slower"),
         ({}, None, "same"),
     ],
 )

@@ -155,7 +155,7 @@ class Gate:
             return
         if finished:
             self._look_for_silence(judged, exitstatus)
-        if self.rows or self.problems:
+        if self.rows or self.problems or self.warnings:
             self._write(judged)
         if self.problems and finished:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -240,8 +240,9 @@ class Gate:
         if self.filtered or self.selected is None:
             return
         failed = self._failed()
-        found = stale(self.config, self._slug(judged), self.collected, failed)
+        found = stale(self.config, self._slug(judged), self.collected, failed, self.tally)
         (self.problems if ci else self.warnings).extend(found.told)
+        self.warnings += found.passed_over
 
     def _slug(self, judged: Judged | None) -> str | None:
         """The GPU this session ran on."""

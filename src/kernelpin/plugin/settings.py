@@ -94,6 +94,15 @@ def settings_of(config: pytest.Config) -> Settings:
     )
 
 
+_RUN_NOTHING = (
+    ("collectonly", "collect-only"),
+    ("setupplan", "setup-plan"),  # which sets the next one too
+    ("setuponly", "setup-only"),
+    ("showfixtures", "fixtures"),
+    ("show_fixtures_per_test", "fixtures-per-test"),
+)
+
+
 def runs_tests(config: pytest.Config) -> bool:
     """Whether test bodies are to run: not to collect them, and not for their fixtures alone."""
     options = ("collectonly", "setuponly", "setupplan")
@@ -104,6 +113,13 @@ def check(config: pytest.Config) -> None:
     """Refuse options that cannot be meant; UsageError."""
     update = config.getoption("--kernelpin-update")
     variable = ci_variable()
+    if variable is not None and config.getoption("--kernelpin-require-gpu"):
+        shows = [f"--{name}" for key, name in _RUN_NOTHING if getattr(config.option, key, False)]
+        if shows:
+            raise pytest.UsageError(
+                f"--kernelpin-require-gpu with {shows[0]}: no test would run, and {variable} would "
+                "be green; leave one of them out, on the command line or in the ini file's addopts"
+            )
     if update != "none" and variable is not None:
         raise pytest.UsageError(
             f"--kernelpin-update={update}: baselines are read-only where {variable} is set "

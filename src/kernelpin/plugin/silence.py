@@ -18,7 +18,7 @@ from kernelpin.plugin.settings import baselines_folder, report_folder
 class Tally:
     """What ran: ours by kind (`stopwatch`, `trace`, `gpu`), which of them need a GPU, the rest.
 
-    `skips` counts the reasons; `skipped` holds whose they are. `failed`: of all tests.
+    `skips` counts the reasons; `skipped` holds whose they are. `failed`, `passed`: of all tests.
     """
 
     kinds: dict[str, str] = field(default_factory=dict)
@@ -26,6 +26,7 @@ class Tally:
     ran: set[str] = field(default_factory=set)
     skipped: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
+    passed: set[str] = field(default_factory=set)
     skips: Counter[str] = field(default_factory=Counter)
     failed: set[str] = field(default_factory=set)
 
@@ -34,6 +35,8 @@ class Tally:
         told = getattr(report, "kernelpin", None)
         if report.failed:
             self.failed.add(report.nodeid)
+        if report.passed and report.when == "call":
+            self.passed.add(report.nodeid)
         if told is None:
             self.others.add(report.nodeid)
             return
@@ -46,6 +49,11 @@ class Tally:
             self.skips[_reason(report)] += 1
         elif report.when == "call" or report.failed:
             self.ran.add(report.nodeid)
+
+    @property
+    def unmeasured(self) -> set[str]:
+        """The tests that passed and are no timing tests."""
+        return {id_ for id_ in self.passed if self.kinds.get(id_) != "stopwatch"}
 
     def ours(self, asked: bool) -> set[str]:
         """The tests that the rules for CI are about.

@@ -1,4 +1,7 @@
-"""Baselines that no test is checked against: the test is gone, or nobody can read the file."""
+"""Baselines that no test is checked against.
+
+The test is gone, measures no longer or was skipped; or nobody can read the file.
+"""
 
 from __future__ import annotations
 
@@ -15,30 +18,51 @@ from kernelpin.plugin.settings import baselines_folder
 
 if TYPE_CHECKING:
     from kernelpin.baselines import Store
+    from kernelpin.plugin.silence import Tally
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """`orphans`: ids of entries without a test; `damaged`: what is wrong with a file."""
+    """`orphans`: ids of entries without a test; `damaged`: what is wrong with a file.
+
+    `unmeasured`: of entries whose test passed and measured nothing; `skipped`: was skipped.
+    """
 
     orphans: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
+    unmeasured: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.orphans or self.damaged)
+        return bool(self.orphans or self.damaged or self.unmeasured)
 
     @property
     def told(self) -> list[str]:
         """What is said of them, one line each."""
-        if not self.orphans:
-            return list(self.damaged)
-        more = len(self.orphans) - 3
-        shown = ", ".join(self.orphans[:3]) + (f" and {more} more" if more > 0 else "")
-        return [
-            f"baselines without a test: {shown}; renamed? record the new name. gone? "
-            "kernelpin baselines prune --yes",
-            *self.damaged,
-        ]
+        lines = []
+        if self.orphans:
+            lines.append(
+                f"baselines without a test: {_few(self.orphans)}; renamed? record the new name. "
+                "gone? kernelpin baselines prune --yes"
+            )
+        if self.unmeasured:
+            lines.append(
+                f"baselines whose test passed and measured nothing: {_few(self.unmeasured)}; "
+                "measure in it with kernelpin's fixture stopwatch, or delete its entry"
+            )
+        return [*lines, *self.damaged]
+
+    @property
+    def passed_over(self) -> list[str]:
+        """What is said of the skipped ones."""
+        if not self.skipped:
+            return []
+        return [f"skipped, and not checked against their baselines: {_few(self.skipped)}"]
+
+
+def _few(ids: tuple[str, ...]) -> str:
+    more = len(ids) - 3
+    return ", ".join(ids[:3]) + (f" and {more} more" if more > 0 else "")
 
 
 def was_filtered(config: pytest.Config) -> bool:
@@ -47,7 +71,11 @@ def was_filtered(config: pytest.Config) -> bool:
 
 
 def stale(
-    config: pytest.Config, slug: str | None, collected: Collection[str], told: Collection[str]
+    config: pytest.Config,
+    slug: str | None,
+    collected: Collection[str],
+    told: Collection[str],
+    tally: Tally,
 ) -> Stale:
     """This GPU's baselines that are stale, as far as this run can know.
 
@@ -60,8 +88,8 @@ def stale(
 
     store = Store(baselines_folder(config))
     if slug is not None:
-        return _of(config, store, slug, collected, told)
-    found = {each: _of(config, store, each, collected, told) for each in store.gpus()}
+        return _of(config, store, slug, collected, told, tally)
+    found = {each: _of(config, store, each, collected, told, tally) for each in store.gpus()}
     gpu = gpu_of(config) if any(found.values()) else None
     if gpu is not None:
         return found.get(gpu.slug, Stale())
@@ -75,6 +103,7 @@ def _of(
     slug: str,
     collected: Collection[str],
     told: Collection[str],
+    tally: Tally,
 ) -> Stale:
     from kernelpin.baselines import BaselineError
 
@@ -96,7 +125,14 @@ def _of(
         if (place := _place(config, nodeid)) not in known
         and _was_looked_at(config, place[0], modules)
     ]
-    return Stale(tuple(orphans), tuple(damaged))
+
+    def among(ids: Collection[str]) -> tuple[str, ...]:
+        places = {_place(config, nodeid) for nodeid in ids}
+        return tuple(nodeid for nodeid in sorted(entries) if _place(config, nodeid) in places)
+
+    return Stale(
+        tuple(orphans), tuple(damaged), among(tally.unmeasured), among(tally.skipped - tally.ran)
+    )
 
 
 def _place(config: pytest.Config, nodeid: str) -> tuple[Path, str]:

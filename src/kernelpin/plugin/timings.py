@@ -243,9 +243,11 @@ def case_of(item: pytest.Item) -> Case:
         for mark in item.iter_markers(name):
             if told := misplaced(name, mark.kwargs):
                 raise pytest.UsageError(f"{item.nodeid}: {told}")
-    marker = item.get_closest_marker("kernelpin")
+    # Of a module, a class and the test itself, the nearest says what it says.
+    fields: dict[str, Any] = {}
     try:
-        fields = {} if marker is None else from_marker(marker.args, marker.kwargs)
+        for mark in reversed(list(item.iter_markers("kernelpin"))):
+            fields |= from_marker(mark.args, mark.kwargs)
     except ValueError as error:
         raise pytest.UsageError(f"{item.nodeid}: {error}") from None
     file, line, _ = item.location

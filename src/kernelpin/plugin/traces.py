@@ -124,7 +124,11 @@ class Traces:
         error = None if call.excinfo is None else call.excinfo.value
         saved: list[Path] = []
         if report.failed and CAPTURED in item.stash:
-            saved = self._save(item, error)
+            try:
+                saved = self._save(item, error)
+            except OSError as unwritten:  # the claim still has to be told
+                told = f"the trace could not be written: {unwritten}"
+                report.sections.append(("kernelpin", told))
         if isinstance(error, CheckFailed) and call.excinfo is not None and report.failed:
             show_judgement(item, report, call.excinfo)
         elif report.failed and call.excinfo is not None and is_claim(error):
@@ -138,10 +142,10 @@ class Traces:
         claimed = item.stash.get(CLAIMED, Claimed()) if report.when != "setup" else Claimed()
         found = error if is_finding(error) else claimed.error if report.when == "call" else None
         refused = report.failed and is_wrong_claim(error)
-        told = self._told(item, report, saved, claimed, found, refused)
-        if told is not None:
+        carried = self._told(item, report, saved, claimed, found, refused)
+        if carried is not None:
             # Carried by the report, since with xdist the session's end is in another process.
-            report.kernelpin = told
+            report.kernelpin = carried
         if report.when == "teardown":
             _forget(item)
         return report  # type: ignore[no-any-return]

@@ -68,7 +68,7 @@ def from_marker(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, A
     because = kwargs.get("because")
     if because is not None and not (isinstance(because, str) and because.strip()):
         raise _refused("because", because, "a text that says why")
-    fields: dict[str, Any] = {"because": because}
+    fields: dict[str, Any] = {} if because is None else {"because": because}
     if kwargs.get("limit") is not None:
         fields["limit"] = _fraction(kwargs["limit"])
     flops, bytes_ = (_amount(name, kwargs.get(name)) for name in ("flops", "bytes"))

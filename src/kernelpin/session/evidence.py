@@ -16,6 +16,7 @@ from kernelpin.machine import Gpu
 from kernelpin.render import clean, format_us
 from kernelpin.session.case import Case, Settings
 from kernelpin.session.compared import Compared
+from kernelpin.session.ratio import judge_ratio
 from kernelpin.stopwatch import KernelFigure, Samples
 from kernelpin.verdict import (
     MIN_CONFIRM,
@@ -34,8 +35,6 @@ from kernelpin.verdict import (
 )
 from kernelpin.workers import WorkerResult
 
-# A ratio's bound is a promise, no measurement: there is nothing around it to allow for.
-_BOUND = 1e-9
 # A block measured while something else used the GPU is tried again, so often.
 _ATTEMPTS = 3
 _MOST_OF_A_FIGURE = 0.2
@@ -202,9 +201,11 @@ class Evidence:
         if isinstance(found, Incomparable):
             return Verdict(Outcome.INCOMPARABLE, found.reason)
         if not self.usable:
-            return self._disturbed(final)
+            return self._disturbed(final, found)
         if first.metric == "counts":
-            return judge_counts(dict(found.counts or {}), dict(self.usable[-1].counts or {}))
+            verdicts = [judge_counts(found.counts or {}, it.counts or {}) for it in self.usable]
+            changed = [verdict for verdict in verdicts if verdict.outcome is not Outcome.SAME]
+            return (changed or verdicts)[-1]
         return self.judged_stored(found, self.figures, final=final)
 
     def judged_stored(self, found: Found, figures: list[float], *, final: bool) -> Verdict:
@@ -252,28 +253,8 @@ class Evidence:
             return other
         result = self.results[-1]
         if not self.usable:
-            return self._disturbed(final)
-        figures = self.figures
-        now = sorted(figures)[len(figures) // 2]
-        if result.below is None and result.above is None:
-            return Verdict(Outcome.SAME, "a ratio without a bound is reported", now=now)
-        if result.below is not None:
-            verdict = judge_reference(result.below, _BOUND, figures, final=final)
-            bound, word = result.below, "below"
-        else:
-            assert result.above is not None
-            inverse = [1 / figure for figure in figures]
-            verdict = judge_reference(1 / result.above, _BOUND, inverse, final=final)
-            bound, word = result.above, "above"
-        holds = verdict.outcome in (Outcome.SAME, Outcome.FASTER)
-        outcome = Outcome.SAME if holds else verdict.outcome
-        reason = f"{now:.3f} ×, to be {word} {bound:g}"
-        if outcome is Outcome.UNCLEAR:
-            many = f"{len(figures)} processes do not decide"
-            reason += f": {many if len(figures) > 1 else 'one process decides nothing'}"
-        return dataclasses.replace(
-            verdict, outcome=outcome, reason=reason, now=now, baseline=None, now_interval=None
-        )
+            return self._disturbed(final, None)
+        return judge_ratio(self.figures, result.below, result.above, final=final)
 
     def _stored_otherwise(self) -> Verdict | None:
         """That the baseline is of a time or of counts, which a ratio's bounds do not replace."""
@@ -291,10 +272,23 @@ class Evidence:
             f"measure that again, or delete the test's entry in {file}",
         )
 
-    def _disturbed(self, final: bool) -> Verdict:
+    def _disturbed(self, final: bool, found: Found | None) -> Verdict:
+        """That nothing undisturbed was measured; with what was, so that CI sees how slow it is.
+
+        A change that heats the card is measured while throttled each time.
+        """
         reasons = [r.samples.reason for r in self.results if r.samples and r.samples.reason]
         enough = final or len(reasons) >= _ATTEMPTS
-        return Verdict(Outcome.UNCLEAR, reasons[-1] or "disturbed", decided=enough)
+        unclear = Verdict(Outcome.UNCLEAR, reasons[-1] or "disturbed", decided=enough)
+        samples = [r.samples for r in self.results if r.samples is not None]
+        figures = [each.figure for each in samples if each.reason is None and each.values]
+        figures = figures or [each.figure for each in samples if each.values]
+        if found is None or found.counts is not None or not figures:
+            return unclear
+        estimate = self.judged_stored(found, figures, final=True)
+        return dataclasses.replace(
+            estimate, outcome=unclear.outcome, reason=unclear.reason, decided=enough
+        )
 
     # -- doubt -----------------------------------------------------------------------------------
 

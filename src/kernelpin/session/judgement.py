@@ -168,9 +168,10 @@ def _row(test: Evidence, verdict: Verdict) -> Row:
 
 def _bound(test: Evidence) -> str | None:
     last = test.results[-1] if test.results else None
-    if last is None or (last.below is None and last.above is None):
+    if last is None:
         return None
-    return f"above {last.above:g}" if last.below is None else f"below {last.below:g}"
+    bounds = (("below", last.below), ("above", last.above))
+    return " and ".join(f"{word} {bound:g}" for word, bound in bounds if bound is not None) or None
 
 
 def _paired(compared: Compared) -> Paired:

@@ -73,6 +73,10 @@ class Watch:
         for name, bound in (("below", below), ("above", above)):
             if bound is not None and not bound > 0:
                 raise MeasureError(f"{name}={bound!r}: allowed is a positive ratio")
+        if below is not None and above is not None and not above < below:
+            raise MeasureError(
+                f"below={below!r} with above={above!r}: no ratio is both; allowed is above < below"
+            )
         self.below, self.above = below, above
         if self._phase is Phase.PROFILE and self._earlier is not None:
             return self._earlier
