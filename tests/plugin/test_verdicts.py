@@ -317,7 +317,9 @@ def test_another_memory_or_slice_is_incomparable(timed, other):
     timed.run(ci=True).assert_outcomes(failed=1)
 
 
-@pytest.mark.parametrize("other", [{"metric": "kernel_us"}, {"input": "bf16[1,1]"}, {"l2": "cold"}])
+@pytest.mark.parametrize(
+    "other", [{"metric": "kernel_us"}, {"input": "bf16[1,1]"}, {"input": ""}, {"l2": "cold"}]
+)
 def test_another_metric_or_input_is_incomparable(timed, other):
     timed.measured("test_flash", 41.2, **other)
     timed.run().assert_outcomes(skipped=1)

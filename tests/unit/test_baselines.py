@@ -203,6 +203,7 @@ class TestALookup:
             ({"sm_count": 114}, {}, "114 SMs, was 132"),
             ({}, {"metric": "kernel_us"}, "metric kernel_us, was device_us"),
             ({}, {"input": "fp32[8]"}, "input fp32[8], was bf16[64,32]"),
+            ({}, {"input": ""}, "input not given, was bf16[64,32]"),
             ({}, {"l2": "cold"}, "L2 cold, was hot"),
             ({}, {"method": "events"}, "method events, was graph"),
         ],

@@ -166,7 +166,10 @@ class Store:
         l2: str | None = None,
         method: str | None = None,
     ) -> Found | Missing | Incomparable:
-        """This GPU's baseline for a test that measures `metric` of `input`."""
+        """This GPU's baseline for a test that measures `metric` of `input`; None: of any.
+
+        No `input` (empty) is another one than that of the baseline: it could be any.
+        """
         path = self.file_for(gpu.slug, test_id)
         gpus = self.gpus()
         if not gpus:
@@ -340,5 +343,5 @@ def _entry_difference(entry: Entry, wanted: Mapping[str, str | None]) -> str | N
     for name, now in wanted.items():
         was = had[name]
         if now is not None and was is not None and now != was:
-            return f"{name} {now}, was {was}"
+            return f"{name} {now or 'not given'}, was {was}"
     return None

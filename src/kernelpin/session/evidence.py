@@ -191,7 +191,7 @@ class Evidence:
                 gpu,
                 self.case.nodeid,
                 first.metric,  # type: ignore[arg-type]  # decoded as text, checked by the store
-                input=first.input or None,
+                input=first.input,
                 l2=first.l2,
                 method=first.method,
             )
