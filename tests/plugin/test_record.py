@@ -81,7 +81,9 @@ def test_an_argument_of_pytests_before_the_dashes_is_told_where_it_goes(
 def test_in_ci_it_is_refused(recording, capfd, monkeypatch):
     monkeypatch.setenv("CI", "1")
     assert main(["record", "--", "--kernelpin-replay=replay.jsonl"]) == 2
-    assert "baselines are read-only where CI is set" in capfd.readouterr().err
+    told = capfd.readouterr().err
+    assert "kernelpin record: baselines are read-only where CI is set (CI=1)" in told
+    assert "say CI=false kernelpin record" in told
 
 
 def measured(project, *process_figures):

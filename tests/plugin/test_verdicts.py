@@ -393,6 +393,15 @@ def test_a_ratio_without_an_entry_of_its_own_is_judged_by_its_bound_alone(timed)
     timed.run(ci=True).assert_outcomes(passed=2)
 
 
+def test_a_ratio_with_a_limit_is_told_what_bounds_it(timed):
+    ratio = Samples("host_ratio", (0.5, 0.5, 0.5), "host")
+    timed.timing_tests("test_ratio", marks=("kernelpin(limit=0.1)",))
+    timed.result("test_ratio", samples=ratio, below=0.9, gpu=GPU)
+    result = timed.run()
+    result.assert_outcomes(failed=1)
+    assert "found limit=0.1, which a ratio does not read; allowed are the bounds" in text_of(result)
+
+
 @pytest.mark.parametrize(
     ("bounds", "bound", "outcome"),
     [

@@ -28,6 +28,7 @@ def watch(monkeypatch):
         ({"below": 0}, "below=0: allowed is a positive ratio"),
         ({"above": -1.5}, "above=-1.5: allowed is a positive ratio"),
         ({"below": float("nan")}, "below=nan: allowed is a positive ratio"),
+        ({"below": "2"}, "below='2': allowed is a positive ratio"),
         ({"below": 0.5, "above": 0.5}, "no ratio is both; allowed is above < below"),
         ({"below": 0.5, "above": 2}, "below=0.5 with above=2: no ratio is both"),
     ],
@@ -36,6 +37,11 @@ def test_bounds_that_no_ratio_keeps_are_refused(watch, bounds, said):
     with pytest.raises(MeasureError, match=said):
         watch.ratio(print, print, **bounds)
     assert watch.samples is None
+
+
+def test_a_forgotten_second_callable_is_told(watch):
+    with pytest.raises(MeasureError, match="b is a list: allowed are two callables"):
+        watch.ratio(print, [1, 2])
 
 
 @pytest.mark.parametrize("bounds", [{}, {"below": 2}, {"above": 0.1}, {"below": 2, "above": 0.1}])

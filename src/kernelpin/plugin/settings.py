@@ -121,6 +121,12 @@ def check(config: pytest.Config) -> None:
                 "be green; leave one of them out, on the command line or in the ini file's addopts"
             )
     if update != "none" and variable is not None:
+        if config.getoption("--kernelpin-journal") is not None:
+            raise pytest.UsageError(
+                f"kernelpin record: baselines are read-only where {variable} is set "
+                f"({variable}={os.environ[variable]}); where you mean to record, on the machine "
+                f"that measures, say {variable}=false kernelpin record …"
+            )
         raise pytest.UsageError(
             f"--kernelpin-update={update}: baselines are read-only where {variable} is set "
             f"({variable}={os.environ[variable]}); run with --kernelpin-report=DIR and take in "

@@ -254,6 +254,11 @@ class Evidence:
         result = self.results[-1]
         if not self.usable:
             return self._disturbed(final, None)
+        if self.case.limit is not None:
+            raise ValueError(
+                f"found limit={self.case.limit:g}, which a ratio does not read; allowed are the "
+                "bounds of the call: stopwatch.ratio(a, b, below=…, above=…)"
+            )
         return judge_ratio(self.figures, result.below, result.above, final=final)
 
     def _stored_otherwise(self) -> Verdict | None:

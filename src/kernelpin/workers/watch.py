@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from numbers import Real
 from typing import Any
 
 import pytest
@@ -71,8 +72,14 @@ class Watch:
         """
         self._begin()
         for name, bound in (("below", below), ("above", above)):
-            if bound is not None and not bound > 0:
+            if bound is not None and not (isinstance(bound, Real) and bound > 0):
                 raise MeasureError(f"{name}={bound!r}: allowed is a positive ratio")
+        for name, fn in (("a", a), ("b", b)):
+            if not callable(fn):
+                raise MeasureError(
+                    f"{name} is a {type(fn).__name__}: allowed are two callables and what both are "
+                    "called with, as ratio(compiled, eager, x)"
+                )
         if below is not None and above is not None and not above < below:
             raise MeasureError(
                 f"below={below!r} with above={above!r}: no ratio is both; allowed is above < below"
