@@ -149,11 +149,15 @@ def _kernel_names(trace: Trace) -> list[Counter[str]]:
 
 
 def _times(trace: Trace) -> dict[str, float]:
+    """Median durations; none of a kernel with a record that cannot be true."""
     durations: dict[str, list[int]] = {}
+    untrue: set[str] = set()
     for step in trace.steps:
         for kernel in step.kernels:
             durations.setdefault(kernel.name, []).append(kernel.duration_ns)
-    return {name: median(values) for name, values in durations.items()}
+            if kernel.suspect:
+                untrue.add(kernel.name)
+    return {name: median(values) for name, values in durations.items() if name not in untrue}
 
 
 def _rows(

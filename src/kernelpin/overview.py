@@ -38,7 +38,10 @@ def headline(trace: Trace, steps: Collection[Step] | None = None) -> str:
     else:
         kernels = _kernels(trace, steps)
         parts.append(count(sum(k.category == "kernel" for k in kernels), "kernel"))
-        parts.append(f"{format_ns(sum(k.duration_ns for k in kernels))} on the GPU")
+        if any(k.suspect for k in kernels):
+            parts.append("time on the GPU not known")
+        else:
+            parts.append(f"{format_ns(sum(k.duration_ns for k in kernels))} on the GPU")
     return f"{clean(trace.source)}: {', '.join(parts)}"
 
 
@@ -190,11 +193,13 @@ def _totals(kernels: Iterable[Kernel]) -> list[dict[str, Any]]:
 
 def _by_family(kernels: Collection[Kernel], steps: int) -> list[list[str]]:
     rows = [["family", "count", "a step", "GPU time", "share"]]
+    known = not any(kernel.suspect for kernel in kernels)
     for row in _totals(kernels):
         a_step = f"{row['count'] / steps:.3g}"
         share = f"{100 * row['share']:.1f} %"
         label = family_label(row["family"])
-        rows.append([label, str(row["count"]), a_step, format_ns(row["sum_ns"]), share])
+        times = [format_ns(row["sum_ns"]), share] if known else ["not known", "–"]
+        rows.append([label, str(row["count"]), a_step, *times])
     return rows
 
 

@@ -158,8 +158,12 @@ def host_ns(scope: Scope) -> int:
     """
     if isinstance(scope, Op):
         return scope.duration_ns
-    ends = [view.end_ns for view in (*scope.roots, *scope.launches)]
-    return max(ends, default=scope.start_ns) - scope.start_ns
+    return max((view.end_ns for view in issued(scope)), default=scope.start_ns) - scope.start_ns
+
+
+def issued(scope: Scope) -> tuple[Op | Call, ...]:
+    """What ends with the host's work on the scope."""
+    return (scope,) if isinstance(scope, Op) else (*scope.roots, *scope.launches)
 
 
 def fusion_failure(scope: Scope, ops: Collection[str], into: str, times: int) -> Failure | None:

@@ -66,6 +66,7 @@ class CopyClaims(ClaimsBase):
         """
         __tracebackhide__ = True
         self._subject.require_calls()
+        self._subject.require_nesting()  # which op a wait lies in decides whether it counts
 
         def check(scope: Scope) -> Failure | None:
             found = checks.synchronisations(scope)

@@ -237,6 +237,7 @@ class KernelClaims(ClaimsBase):
         checks.checked_family(into)
         checks.checked_count(times, least=1)
         self._subject.require_gpu()
+        self._subject.require_nesting()  # an op's own kernels are those that lie in it
         names = listing([short(op.removeprefix("aten::")) for op in ops])
 
         def check(scope: Scope) -> Failure | None:

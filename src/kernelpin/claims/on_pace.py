@@ -48,7 +48,16 @@ class PaceClaims(ClaimsBase):
             if not scope.kernels:
                 raise subject.error(f"{short(scope.name)} launched nothing: the GPU has no pace")
             if any(kernel.suspect for kernel in scope.kernels):
-                raise subject.error(f"{short(scope.name)} has implausible GPU times")
+                raise subject.error(
+                    f"{short(scope.name)} has implausible GPU times (none, or ones that cannot be "
+                    "true), so nothing can be said of its pace; repair the file or record it again"
+                )
+            untimed = [x for x in checks.issued(scope) if x.untimed]
+            if untimed:
+                raise subject.error(
+                    f"{short(scope.name)} has no sound duration of {short(untimed[0].name)}, so "
+                    "nothing can be said of its pace; repair the file or record it again"
+                )
         shares = [checks.idle_share(scope) for scope in subject.scopes]
         found = median(shares)
         if (found >= idle) if bound == "at least" else (found <= idle):

@@ -70,6 +70,7 @@ class Subject:
         for scope in self.scopes:
             if not self.whole:
                 self.trace.require_complete(scope)
+            self.trace.require_end(scope)
             if isinstance(scope, Step) and not scope.launches and not scope.ops():
                 raise self.error(f"{scope.name} holds neither an op nor a launch")
 
@@ -98,6 +99,13 @@ class Subject:
                 "it holds no runtime call, so nothing can be said of them; capture on a GPU with "
                 "ProfilerActivity.CUDA"
             )
+
+    def require_nesting(self) -> None:
+        """Raise TraceError where it is not known what lies in an op of the scopes."""
+        __tracebackhide__ = True
+        for scope in self.scopes:
+            for op in scope.ops():
+                self.trace.require_end(op)
 
     def require_ops(self) -> None:
         """Raise TraceError unless ops were recorded."""

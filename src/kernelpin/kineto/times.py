@@ -14,6 +14,7 @@ import msgspec
 
 from kernelpin.kineto.fields import IGNORED, Complete, CompleteAsText
 from kernelpin.kineto.notes import Notes
+from kernelpin.trace.columns import UNREADABLE
 
 # Below: doubles are spaced by less than 0.001. What is left after subtracting the first must be
 # small enough to be multiplied by 1000 without rounding to another ns.
@@ -60,7 +61,10 @@ def exact_times(complete: list[Complete]) -> tuple[list[int], list[int], bool] |
 def times_from_text(
     complete: list[CompleteAsText], notes: Notes
 ) -> tuple[list[CompleteAsText], list[int], list[int], bool]:
-    """The events whose time can be read, and what `exact_times` gives for them."""
+    """The events whose time can be read, and what `exact_times` gives for them.
+
+    A duration that cannot be read is UNREADABLE, so that what rests on it can refuse.
+    """
     kept, start, duration = [], [], []
     for event in complete:
         began, lasted = nanoseconds(event.ts), nanoseconds(event.dur)
@@ -73,7 +77,7 @@ def times_from_text(
             if event.cat not in IGNORED:
                 found = f"{event.name}: dur {_excerpt(event.dur)}"
                 notes.add("event(s) without a usable duration, taken as 0", found)
-            lasted = 0
+            lasted = UNREADABLE
         kept.append(event)
         start.append(began)
         duration.append(lasted)

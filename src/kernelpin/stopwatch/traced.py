@@ -24,6 +24,8 @@ def counts_of(trace: Trace, label: str) -> dict[str, int]:
     `label` is the annotation around the call: what lies outside it is the profiler's own.
     """
     trace.require_complete()
+    for call in trace.ops(label):
+        trace.require_end(call)
     found = [_counts_of_step(step, label) for step in trace.steps]
     for number, counts in enumerate(found):
         if counts != found[0]:
@@ -82,7 +84,7 @@ def kernel_values(trace: Trace, name: str, nth: int | None) -> tuple[float, ...]
                 f"{', '.join(picked_names or ())} and {', '.join(names)}"
             )
         picked_names = names
-        values += [kernel.duration_ns / 1000 for kernel in kept]
+        values += [_duration_ns(kernel) / 1000 for kernel in kept]
     return tuple(values)
 
 
@@ -91,12 +93,23 @@ def kernel_figures(trace: Trace) -> tuple[KernelFigure, ...]:
     durations: dict[str, list[int]] = {}
     for step in trace.steps:
         for kernel in step.kernels:
-            durations.setdefault(kernel.name, []).append(kernel.duration_ns)
+            durations.setdefault(kernel.name, []).append(_duration_ns(kernel))
     steps = len(trace.steps)
     return tuple(
         KernelFigure(name, max(1, round(len(found) / steps)), median(found) / 1000)
         for name, found in durations.items()
     )
+
+
+def _duration_ns(kernel: Kernel) -> int:
+    """Its duration, or MeasureError: one that cannot be true is no figure."""
+    if kernel.suspect:
+        raise MeasureError(
+            f"the GPU record of {decode_kernel_name(kernel.name).short} at "
+            f"{kernel.start_ns / 1000:.3f} µs has no duration, or times that cannot be true: its "
+            "duration is no figure; measure again, with no other profiler on the GPU"
+        )
+    return kernel.duration_ns
 
 
 def _picks(name: str, kernel: Kernel) -> bool:

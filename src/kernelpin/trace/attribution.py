@@ -11,12 +11,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from kernelpin.trace.columns import NONE, Columns
+from kernelpin.trace.columns import CUT, NONE, REPAIRED, Columns
 from kernelpin.trace.launches import find_launches, starts_work
 from kernelpin.trace.plausibility import (
     far_off,
@@ -35,7 +35,7 @@ class Events:
 
     name: list[str] = field(default_factory=list)
     start: list[int] = field(default_factory=list)  # ns
-    duration: list[int] = field(default_factory=list)  # ns
+    duration: list[int] = field(default_factory=list)  # ns; UNREADABLE: not known
     thread: list[Hashable] = field(default_factory=list)  # ops, calls: (pid, tid) or tid
     annotation: bytearray = field(default_factory=bytearray)  # ops
     correlation: list[Correlation] = field(default_factory=list)  # calls, GPU
@@ -43,6 +43,7 @@ class Events:
     stream: list[int] = field(default_factory=list)  # GPU
     device: list[int] = field(default_factory=list)  # GPU
     args: Sequence[Any] = field(default_factory=list)  # ops, GPU
+    untimed: Set[int] = frozenset()  # whose duration was taken as 0, by `link`
 
     def __len__(self) -> int:
         return len(self.name)
@@ -119,11 +120,13 @@ def _build_tree(
     threads = list(map(op_thread.__getitem__, order))
     columns.op_thread = array("q", threads)
     columns.op_annotation = bytearray(map(ops.annotation.__getitem__, order))
+    columns.op_untimed = bytearray(REPAIRED if i in ops.untimed else 0 for i in order)
     columns.op_args = list(map(ops.args.__getitem__, order))
     columns.call_name = list(map(calls.name.__getitem__, call_order))
     call_starts = list(map(calls.start.__getitem__, call_order))
     columns.call_start = array("q", call_starts)
     columns.call_duration = array("q", map(calls.duration.__getitem__, call_order))
+    columns.call_untimed = bytearray(REPAIRED if i in calls.untimed else 0 for i in call_order)
     call_threads = list(map(call_thread.__getitem__, call_order))
     columns.call_thread = array("q", call_threads)
 
@@ -143,6 +146,8 @@ def _build_tree(
     by_op = sorted(range(len(call_owner)), key=call_owner.__getitem__)
     columns.calls_by_op = array("q", by_op)
     columns.ops_of_calls = array("q", map(call_owner.__getitem__, by_op))
+    for op in forest.cut:
+        columns.op_untimed[op] = columns.op_untimed[op] or CUT
     if not forest.overlapping:
         return []
     worst = forest.overlapping[0]
@@ -173,6 +178,7 @@ class _Forest:
         self.parents = [NONE] * len(starts)
         self.subtree_ends = [0] * len(starts)
         self.overlapping: list[int] = []
+        self.cut: list[int] = []  # what those end after
 
     def grow(
         self,
@@ -219,6 +225,7 @@ class _Forest:
                 if stop > top_end + rounding:
                     self.overlapping.append(op)
                     while stop > top_end + rounding:
+                        self.cut.append(top)
                         subtree_ends[top] = op
                         top = parents[top]
                         top_end = ends[top]

@@ -11,6 +11,12 @@ from typing import Any, Literal
 Category = Literal["kernel", "memcpy", "memset"]
 CATEGORIES: tuple[Category, ...] = ("kernel", "memcpy", "memset")
 NONE = -1  # in a column of ids: there is none
+# A duration in ns that could not be read; below all that are: 146 years of them.
+UNREADABLE = -(2**62)
+
+# In `op_untimed`: how the end of an op is not known.
+REPAIRED = 1  # its duration could not be true, and was taken as 0
+CUT = 2  # another op starts in it and ends after it, so that what lies in it is not known
 
 _STEP = re.compile(r"ProfilerStep#\d{1,18}")
 
@@ -73,10 +79,12 @@ class Columns:
     op_parent: array[int] = field(default_factory=_column)
     op_end: array[int] = field(default_factory=_column)
     op_annotation: bytearray = field(default_factory=bytearray)
+    op_untimed: bytearray = field(default_factory=bytearray)  # 0, REPAIRED or CUT
     op_args: Sequence[Any] = field(default_factory=list)
     call_name: list[str] = field(default_factory=list)
     call_start: array[int] = field(default_factory=_column)
     call_duration: array[int] = field(default_factory=_column)
+    call_untimed: bytearray = field(default_factory=bytearray)  # 0 or REPAIRED
     call_thread: array[int] = field(default_factory=_column)
     call_op: array[int] = field(default_factory=_column)
     call_launch: bytearray = field(default_factory=bytearray)

@@ -44,7 +44,11 @@ def find_launches(columns: Columns) -> None:
                 (capturing.add if borders[name] else capturing.discard)(thread)
             elif launch[call] and columns.call_thread[call] in capturing:
                 captured[call] = 1
-            elif name in moving and columns.call_duration[call] < _NOTHING_TO_MOVE_NS:
+            elif (
+                name in moving
+                and columns.call_duration[call] < _NOTHING_TO_MOVE_NS
+                and not columns.call_untimed[call]
+            ):
                 launch[call] = 0
     columns.call_launch = launch
     columns.call_captured = captured

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, compress
 from typing import Any
 
-from kernelpin.trace.columns import NONE, Columns, Device, TraceError, is_step
+from kernelpin.trace.columns import CUT, NONE, Columns, Device, TraceError, is_step
 from kernelpin.trace.step import Step
 from kernelpin.trace.views import Call, Kernel, Launch, Op
 
@@ -118,8 +118,8 @@ class Trace:
         """Raise TraceError unless what the scope launched can be judged; None: the whole trace.
 
         It cannot where records could not be read, launches lost theirs, GPU activities theirs, no
-        GPU activity was recorded though something was launched, or a step launched nothing while
-        others did.
+        GPU activity was recorded though something was launched, a step launched nothing while
+        others did, or it is not known when the scope ends.
         """
         __tracebackhide__ = True
         if self._unread:
@@ -138,6 +138,8 @@ class Trace:
                 f"it has {len(self.launches)} launches, but no GPU activity was recorded",
                 "profile with ProfilerActivity.CUDA, and no other profiler on the GPU",
             )
+        for whose in self.steps if scope is None else (scope,):
+            self.require_end(whose)
         start, end = self._window if scope is None else (scope.start_ns, scope.end_ns)
         missing = [x for x in self._c.unrecorded if x[0] <= end and x[1] >= start]
         if missing:
@@ -161,6 +163,21 @@ class Trace:
                 f"{idle[0].name} launched nothing, while other steps did",
                 "record it again: a profiler session can lose its first launches",
             )
+
+    def require_end(self, scope: Op | Step) -> None:
+        """Raise TraceError where it is not known when the scope ends, and so what lies in it."""
+        __tracebackhide__ = True
+        if not scope.untimed:
+            return
+        place = f"{scope.name} at {scope.start_ns / 1000:.3f} µs"
+        if self._c.op_untimed[scope._i] == CUT:
+            what = f"another op starts in {place} and ends after it"
+        else:
+            what = f"{place} has no duration, or a negative one"
+        raise TraceError(
+            f"{self.source}: the trace cannot tell what lies in {scope.name}: {what}; repair the "
+            "file or record it again"
+        )
 
     def _incomplete(self, what: str, remedy: str) -> TraceError:
         return TraceError(f"{self.source}: the trace is incomplete: {what}; {remedy}")

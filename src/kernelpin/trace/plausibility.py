@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kernelpin.trace.columns import NONE, Columns, is_step
+from kernelpin.trace.columns import NONE, UNREADABLE, Columns, is_step
 
 if TYPE_CHECKING:
     from kernelpin.trace.attribution import Events
@@ -25,20 +25,23 @@ LONGEST_OVERLAP_NS = 1_000_000
 
 
 def negative(ops: Events, calls: Events, gpu: Events) -> tuple[list[str], set[int]]:
-    """Take negative durations as 0; return what to tell, and the GPU records concerned."""
+    """Take as 0 what no duration can be, and mark it; return what to tell, and the GPU records."""
     warnings = []
     suspects: set[int] = set()
     for what, events in (("op", ops), ("runtime call", calls), ("GPU record", gpu)):
         if min(events.duration, default=0) >= 0:
             continue
-        bad = [i for i, duration in enumerate(events.duration) if duration < 0]
-        warnings.append(
-            f"{len(bad)} {what}(s) with a negative duration, taken as 0, the first: "
-            f"{_short(events.name[bad[0]])}, {events.duration[bad[0]] / 1000:.3f} µs"
-        )
+        events.untimed = {i for i, duration in enumerate(events.duration) if duration < 0}
+        # Those that could not be read were told of by who read them.
+        bad = [i for i in sorted(events.untimed) if events.duration[i] != UNREADABLE]
+        if bad:
+            warnings.append(
+                f"{len(bad)} {what}(s) with a negative duration, taken as 0, the first: "
+                f"{_short(events.name[bad[0]])}, {events.duration[bad[0]] / 1000:.3f} µs"
+            )
         events.duration = [max(0, duration) for duration in events.duration]
         if events is gpu:
-            suspects.update(bad)
+            suspects.update(events.untimed)
     return warnings, suspects
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kernelpin.trace.columns import NONE
+from kernelpin.trace.columns import NONE, REPAIRED
 from kernelpin.trace.views import Call, Kernel, Launch, Op, View
 
 
@@ -36,6 +36,11 @@ class Step(View):
             start, end = self._trace._window
             return end - start
         return self._trace._c.op_duration[self._i]
+
+    @property
+    def untimed(self) -> bool:
+        """Whether its duration could not be true, and so what lies in it is not known."""
+        return self._i != NONE and self._trace._c.op_untimed[self._i] == REPAIRED
 
     def ops(self, name: str | None = None) -> tuple[Op, ...]:
         """The ops and labels that start in it, on any thread, by start time; not itself."""

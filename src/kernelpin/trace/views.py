@@ -151,6 +151,11 @@ class Op(View):
         return any(kernel.suspect for kernel in self.kernels)
 
     @property
+    def untimed(self) -> bool:
+        """Whether its end, and so what lies in it, is not known; `Trace.warnings` says why."""
+        return bool(self._trace._c.op_untimed[self._i])
+
+    @property
     def shapes(self) -> tuple[tuple[Any, ...], ...]:
         """The shape of each argument: () where it is no tensor, a tuple of shapes for a list."""
         return _tuples(self._argument("Input Dims"))
@@ -196,6 +201,11 @@ class Call(View):
     @property
     def duration_ns(self) -> int:
         return self._trace._c.call_duration[self._i]
+
+    @property
+    def untimed(self) -> bool:
+        """Whether its duration could not be true, and was taken as 0."""
+        return bool(self._trace._c.call_untimed[self._i])
 
     @property
     def thread(self) -> str:
