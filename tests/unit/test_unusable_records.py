@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 
 import pytest
@@ -162,3 +163,67 @@ def test_a_label_without_a_duration_gives_no_counts(dur):
 
 def test_a_copy_of_a_sound_duration_is_a_copy():
     expect(damaged(steps(LINEAR, memcpy()), 0.2, name="cudaMemcpyAsync")).copies(1, "DtoD")
+
+
+# -- categories that no torch known here writes ---------------------------------------------------
+
+
+def with_unknown(*parts, **renamed):
+    """The trace, the categories of some of its events renamed by the event's name."""
+    file = json.loads(trace_json(*parts))
+    for event in file["traceEvents"]:
+        event["cat"] = renamed.get(event["name"], event["cat"])
+    return quietly(file)
+
+
+# The name of a kernel does not make it a wait.
+NEW = kernel("wait_event", api="cuSubmitWork")
+
+
+@pytest.mark.parametrize(
+    "renamed",
+    [
+        {"wait_event": "kernel_v2"},
+        {"cuSubmitWork": "musa_runtime"},
+        {"wait_event": "musa_kernel", "cuSubmitWork": "musa_runtime"},
+    ],
+)
+def test_what_may_be_gpu_work_of_an_unknown_category_is_not_left_out_unsaid(renamed):
+    parts = steps(op("aten::linear", op("aten::addmm", kernel(GEMM), NEW)))
+    with pytest.raises(ClaimFailed):
+        expect(load_trace(trace_json(*parts))).launches(1, "gemm")
+    trace = with_unknown(*parts, **renamed)
+    told = [line for line in trace.warnings if "that may be GPU work, as their" in line]
+    assert len(told) == len(renamed)
+    unread = f"{2 * len(renamed)} records could not be read (2 event(s) of"
+    for claim in (expect(trace), expect(trace.steps[0]), expect(trace.ops("aten::addmm")[0])):
+        with pytest.raises(TraceError, match=re.escape(unread)):
+            claim.launches(1, "gemm")
+
+
+def test_the_correlation_id_of_an_unknown_category_may_be_text():
+    parts = steps(op("aten::addmm", kernel(GEMM), NEW))
+    file = json.loads(trace_json(*parts))
+    for event in file["traceEvents"]:
+        if event["name"] == "wait_event":
+            event |= {"cat": "kernel_v2"}
+            event["args"]["correlation"] = str(event["args"]["correlation"])
+    with pytest.raises(TraceError, match="2 records could not be read"):
+        expect(quietly(file)).launches(1, "gemm")
+
+
+@pytest.mark.parametrize("api", ["cudaStreamSynchronize", "cudaStreamWaitEvent", "hipEventRecord"])
+def test_the_record_of_a_wait_in_an_unknown_category_is_no_work(api):
+    parts = steps(op("aten::addmm", kernel(GEMM), kernel("sync", api=api)))
+    trace = with_unknown(*parts, sync="gpu_sync_v2")
+    assert trace.warnings == (
+        "2 event(s) of the unknown category 'gpu_sync_v2', left out, the first: sync",
+    )
+    expect(trace).launches(1, "gemm")
+
+
+def test_what_shares_no_correlation_id_is_no_work():
+    file = json.loads(trace_json(*steps(op("aten::addmm", kernel(GEMM)))))
+    odd = {"ph": "X", "cat": "note", "name": "n", "pid": 1, "tid": 1, "ts": 3, "dur": 1}
+    file["traceEvents"] += [odd, odd, {**odd, "args": {"correlation": 99}}]
+    expect(quietly(file)).launches(1, "gemm")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 import msgspec
@@ -27,6 +28,8 @@ from kernelpin.trace.attribution import Correlation, Events, link
 # Starts and durations are rounded each on its own: an inner op may end this late.
 ROUNDING_NS = 5
 ROUNDING_OF_WHOLE_US_NS = 2000
+# Calls that have records, of which none is work: newer torch versions may name them otherwise.
+_WAITS = re.compile(r"Synchronize|Wait|Event(Record|Query)", re.IGNORECASE)
 
 
 def assemble(
@@ -42,7 +45,6 @@ def assemble(
 ) -> Trace:
     """Link the complete events; `start` and `duration` are theirs, in ns."""
     categories = [event.cat for event in complete]
-    _note_categories(categories, complete, notes)
     names: dict[str, str] = {}  # one string a name, not one an event
 
     def pick(known: Any) -> tuple[list[Any], Events]:
@@ -71,6 +73,7 @@ def assemble(
     calls.correlation = _correlations(_args(call_events, notes), calls, notes, "runtime call(s)")
     gpu_args = _args(gpu_events, notes)
     gpu.correlation = _correlations(gpu_args, gpu, notes, "GPU record(s)")
+    _note_categories(categories, complete, calls, gpu, notes)
     gpu.category = bytearray([GPU[event.cat] for event in gpu_events])
     gpu.stream = _numbers([x.stream for x in gpu_args], [x.tid for x in gpu_events])
     gpu.device = _numbers([x.device for x in gpu_args], [x.pid for x in gpu_events])
@@ -92,13 +95,40 @@ def assemble(
     )
 
 
-def _note_categories(categories: list[str], complete: list[Any], notes: Notes) -> None:
-    """Tell of categories that no torch known here writes: their events may be missed."""
-    counts = Counter(categories)
-    for category in sorted(counts.keys() - OPS.keys() - CALLS - GPU.keys() - IGNORED):
-        first = complete[categories.index(category)].name
-        what = f"event(s) of the unknown category {category[:40]!r}, left out"
-        notes.add(what, first, count=counts[category])
+def _note_categories(
+    categories: list[str], complete: list[Any], calls: Events, gpu: Events, notes: Notes
+) -> None:
+    """Tell of categories that no torch known here writes: their events may be missed.
+
+    One that shares its correlation id with a call, a GPU record or another such event is the GPU's
+    work or the call that started it: what is left out then may be a kernel. The record of a wait
+    is neither.
+    """
+    unknown = set(categories) - OPS.keys() - CALLS - GPU.keys() - IGNORED
+    if not unknown:
+        return
+    events = [event for event in complete if event.cat in unknown]
+    found = Events(name=[event.name for event in events])
+    found.correlation = _correlations(_args(events, Notes()), found, Notes(), "event(s)")
+    sharing = Counter(chain(calls.correlation, gpu.correlation, found.correlation))
+    waits = {
+        correlation
+        for correlation, name in zip(calls.correlation, calls.name, strict=True)
+        if _WAITS.search(name)
+    }
+    for event, correlation in sorted(
+        zip(events, found.correlation, strict=True), key=lambda pair: pair[0].cat
+    ):
+        what = f"event(s) of the unknown category {event.cat[:40]!r}"
+        shared = correlation is not None and sharing[correlation] > 1
+        works = shared and correlation not in waits
+        what += (
+            " that may be GPU work, as their correlation ids say, left out (a newer kernelpin may "
+            "know them)"
+            if works
+            else ", left out"
+        )
+        notes.add(what, event.name, unread=works)
 
 
 def _threads(events: list[Any], notes: Notes) -> list[Any]:
