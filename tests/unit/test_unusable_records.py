@@ -227,3 +227,15 @@ def test_what_shares_no_correlation_id_is_no_work():
     odd = {"ph": "X", "cat": "note", "name": "n", "pid": 1, "tid": 1, "ts": 3, "dur": 1}
     file["traceEvents"] += [odd, odd, {**odd, "args": {"correlation": 99}}]
     expect(quietly(file)).launches(1, "gemm")
+
+
+# -- launches that no claim counts ----------------------------------------------------------------
+
+
+def test_launches_between_two_steps_are_told():
+    lonely = op("aten::mm", kernel(GEMM))
+    trace = quietly(json.loads(trace_json(step(LINEAR), lonely, step(LINEAR))))
+    assert len(trace.warnings) == 1
+    assert trace.warnings[0].startswith("1 launch(es) between two steps, in none, so no claim")
+    assert "the first: cudaLaunchKernel at " in trace.warnings[0]
+    assert load_trace(trace_json(lonely, step(LINEAR), step(LINEAR), lonely)).warnings == ()

@@ -400,3 +400,14 @@ def found(trace):
         "by start": [[x.start_ns for x in trace.ops()], [x.start_ns for x in trace.calls()]],
         "by launch": [k.launch.start_ns for k in trace.kernels],
     }  # fmt: skip
+
+
+def launches_between_steps(plan):
+    """How many launches have a step before and after them, and lie in none."""
+    return sum(
+        any(step.end < call.start for step in plan.steps)
+        and any(step.start > call.start for step in plan.steps)
+        and not any(step.start <= call.start <= step.end for step in plan.steps)
+        for call in plan.calls
+        if call.starts_work
+    )

@@ -19,6 +19,7 @@ from typing import Any
 from kernelpin.trace.columns import CUT, NONE, REPAIRED, Columns
 from kernelpin.trace.launches import find_launches, starts_work
 from kernelpin.trace.plausibility import (
+    between_steps,
     far_off,
     implausible,
     midstream_strays,
@@ -70,6 +71,7 @@ def link(
     warnings += _link_kernels(calls, gpu, columns, suspects)
     warnings += midstream_strays(columns)
     find_launches(columns)
+    warnings += between_steps(columns)
     return columns, warnings
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate, compress
 from typing import TYPE_CHECKING
 
 from kernelpin.trace.columns import NONE, UNREADABLE, Columns, is_step
@@ -140,6 +142,29 @@ def midstream_strays(columns: Columns) -> list[str]:
     return [
         f"{len(found)} GPU record(s) whose launch was not recorded, though it lies within the "
         f"trace, the first: {_short(c.kernel_name[found[0][0]])}"
+    ]
+
+
+def between_steps(columns: Columns) -> list[str]:
+    """What to tell of launches between two steps: claims about steps pass them over."""
+    c = columns
+    steps = sorted(
+        (c.op_start[i], c.op_start[i] + c.op_duration[i])
+        for i, name in enumerate(c.op_name)
+        if is_step(name)
+    )
+    starts = [start for start, _ in steps]
+    ends = list(accumulate((end for _, end in steps), max))
+    found = []
+    for call in compress(range(len(c.call_start)), c.call_launch):
+        begun = bisect_right(starts, c.call_start[call])
+        if 0 < begun < len(steps) and ends[begun - 1] < c.call_start[call]:
+            found.append(call)
+    if not found:
+        return []
+    return [
+        f"{len(found)} launch(es) between two steps, in none, so no claim about steps counts them, "
+        f"the first: {_short(c.call_name[found[0]])} at {c.call_start[found[0]] / 1000:.3f} µs"
     ]
 
 
