@@ -368,12 +368,57 @@ def test_a_tower_of_ops_is_no_recursion():
         ("cudaLaunchHostFunc", False),
         ("cudaGraphAddMemcpyNode", False),
         ("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", False),
+        ("urEnqueueKernelLaunch", True),
+        ("urEnqueueUSMMemcpy2D", True),
+        ("urEnqueueUSMFill", True),
+        ("urEnqueueUSMFill2D", True),
+        ("urEnqueueMemBufferCopyRect", True),
+        ("urEnqueueMemBufferFill", True),
+        ("urEnqueueMemBufferRead", True),
+        ("urEnqueueMemImageWrite", True),
+        ("piextUSMEnqueueFill", True),
+        ("piextUSMEnqueueMemset", True),
+        ("piEnqueueMemBufferWrite", True),
+        ("zeCommandListAppendLaunchCooperativeKernel", True),
+        ("zeCommandListAppendMemoryCopy", True),
+        ("zeCommandListAppendMemoryCopyRegion", True),
+        ("zeCommandListAppendMemoryFill", True),
+        ("zeCommandListAppendImageCopyToMemory", True),
+        ("urEnqueueEventsWaitWithBarrier", False),
+        ("urEnqueueUSMPrefetch", False),
+        ("urCommandBufferAppendKernelLaunchExp", False),
+        ("urUSMDeviceAlloc", False),
+        ("zeCommandListAppendBarrier", False),
+        ("zeCommandListAppendMemoryPrefetch", False),
+        ("zeCommandQueueExecuteCommandLists", False),
+        ("zeEventHostSynchronize", False),
     ],
 )
 def test_a_call_is_a_launch_by_its_name(name, starts_work):
     trace = trace_of(op("a", 0, 10), launch(1, 1, name=name), launch(5, 2), kernel(20, 2))
     assert [isinstance(call, Launch) for call in trace.calls()] == [starts_work, True]
     assert len(trace.lost) == starts_work
+
+
+@pytest.mark.parametrize(
+    ("recorded", "launched", "lost"),
+    [(1, "urEnqueueUSMFill", 0), (2, "zeCommandListAppendMemoryFill", 0),
+     (None, "urEnqueueUSMFill", 1)],
+)  # fmt: skip
+def test_a_runtimes_call_and_the_drivers_within_it_are_one_launch(recorded, launched, lost):
+    outer = launch(1, 1, dur=9, name="urEnqueueUSMFill")
+    inner = launch(3, 2, name="zeCommandListAppendMemoryFill")
+    others = [launch(20, 3), kernel(50, 3)] + [kernel(30, recorded)] * (recorded is not None)
+    trace = trace_of(op("a", 0, 30), outer, inner, *others)
+    assert names(trace.launches) == [launched, "cudaLaunchKernel"]
+    assert len(trace.lost) == lost
+
+
+def test_a_drivers_call_on_its_own_is_a_launch():
+    outer = launch(1, 1, dur=2, name="urEnqueueUSMFill")
+    inner = launch(5, 2, name="zeCommandListAppendMemoryFill")
+    elsewhere = launch(2, 3, tid=2, name="zeCommandListAppendMemoryFill")
+    assert len(trace_of(op("a", 0, 9), outer, inner, elsewhere, kernel(30, 1)).lost) == 2
 
 
 def test_a_call_is_a_launch_by_its_record():

@@ -229,7 +229,41 @@ def test_what_shares_no_correlation_id_is_no_work():
     expect(quietly(file)).launches(1, "gemm")
 
 
-# -- launches that no claim counts ----------------------------------------------------------------
+# -- launches of which nothing is left ------------------------------------------------------------
+
+PRODUCTS = ["aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul"]
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("left", ["cudaDeviceSynchronize", "cudaGetDevice", "cudaFuncSetAttribute"])
+def test_a_matrix_product_that_made_a_call_of_the_gpus_and_launched_nothing_lost_it(name, left):
+    trace = load_trace(trace_json(*steps(op("outer", op(name, call(left), shapes=[[4, 4]])))))
+    for claim in (expect(trace), expect(trace.steps[1]), expect(trace.ops("outer")[0])):
+        with pytest.raises(TraceError, match=f"but launched nothing, .* which called {left}; rec"):
+            claim.launches_no("gemm")
+    with pytest.raises(TraceError, match=f"2 matrix products made .* the first: {name} at .*#2"):
+        expect(trace).launches_nothing()
+
+
+def test_it_is_seen_beside_products_that_have_their_launch():
+    trace = load_trace(trace_json(*steps(LINEAR, op("aten::mm", call("cudaGetDevice")))))
+    with pytest.raises(TraceError, match="2 matrix products made runtime calls"):
+        expect(trace).launches(1, "gemm", allowing="elementwise")
+    expect(trace.ops("aten::linear")[0]).launches(1, "gemm", allowing="elementwise")
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        op("aten::mm"),  # of the CPU's tensors: no trace tells them from those whose all is lost
+        op("aten::mm", call("cudaPointerGetAttributes")),
+        op("aten::mm", call("cudaFuncSetAttribute"), shapes=[[0, 4], [4, 4]]),
+        op("aten::t", call("cudaGetDevice")),
+    ],
+)
+def test_what_need_not_launch_is_not_said_to_have_lost_it(product):
+    trace = load_trace(trace_json(*steps(product, op("aten::add", kernel(ADD)))))
+    expect(trace).launches_no("gemm")
 
 
 def test_launches_between_two_steps_are_told():

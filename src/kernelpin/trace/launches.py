@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 from kernelpin.trace.columns import NONE, Columns
 
-# Host functions run on the CPU; cudaGraphAddKernelNode and its like only build a graph.
-_STARTS_WORK = re.compile(r"Launch(?!HostFunc)|Memcpy|Memset")
-_BUILDS_GRAPH = re.compile(r"Graph(?!Launch)")
+# Host functions run on the CPU; cudaGraphAddKernelNode and its like only build a graph. The
+# last two are Intel's: urEnqueueUSMFill, piEnqueueMemBufferCopy; zeCommandListAppendMemoryCopy.
+_STARTS_WORK = re.compile(
+    r"Launch(?!HostFunc)|Memcpy|Memset"
+    r"|^(ur|pi)\w*Enqueue\w*(Fill|Copy|Read|Write)"
+    r"|^zeCommandListAppend(Memory|Image)(Copy|Fill)"
+)
+_BUILDS_GRAPH = re.compile(r"Graph(?!Launch)|CommandBufferAppend")
+
+# Unified Runtime (before it, the Plugin Interface) makes its launches through Level Zero.
+_INTEL_RUNTIME = re.compile(r"(ur|pi)[A-Z]|piext")
+_LEVEL_ZERO = re.compile(r"ze[A-Z]")
+
+_PRODUCTS = frozenset(
+    f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm", "linear", "matmul")
+)
+# What is asked of a CPU's memory too: whether it is pinned.
+_ASKS_OF_MEMORY = re.compile(r"PointerGetAttribute")
 
 # cuBLAS calls cudaMemsetAsync for workspaces of no bytes. Such a call returns after 0.15–0.9 µs
 # (22 in a BERT on an H100, 3 in a Linear on an RTX 4050) and leaves no record, for nothing ran;
@@ -50,8 +66,56 @@ def find_launches(columns: Columns) -> None:
                 and not columns.call_untimed[call]
             ):
                 launch[call] = 0
+    _join_layers(columns, starting, launch, recorded)
     columns.call_launch = launch
     columns.call_captured = captured
+
+
+def _join_layers(
+    columns: Columns, starting: set[str], launch: bytearray, recorded: bytearray
+) -> None:
+    """Of a runtime's call and the driver's within it, one launch: the one that has the record."""
+    inner = {name for name in starting if _LEVEL_ZERO.match(name)}
+    outer = {name for name in starting if _INTEL_RUNTIME.match(name)}
+    if not inner or not outer:
+        return
+    latest: dict[int, int] = {}  # thread → the runtime's last launch
+    for call, name in enumerate(columns.call_name):
+        thread = columns.call_thread[call]
+        if name in outer:
+            latest[thread] = call
+        elif name in inner and thread in latest:
+            around = latest[thread]
+            if (
+                columns.call_start[call]
+                > columns.call_start[around] + columns.call_duration[around]
+            ):
+                continue
+            if not recorded[call]:
+                launch[call] = 0
+            elif not recorded[around]:
+                launch[around] = 0
+
+
+def unlaunched(columns: Columns) -> dict[int, str]:
+    """Matrix products on the GPU that launched nothing, and a call that each made.
+
+    Such an op always launches. That it made a runtime call at all tells that it did not run on the
+    CPU, where it makes none; without any call a CPU's product looks the same.
+    """
+    c = columns
+    found = {}
+    for op, name in enumerate(c.op_name):
+        if name not in _PRODUCTS:
+            continue
+        first, end = bisect_left(c.ops_of_calls, op), bisect_left(c.ops_of_calls, c.op_end[op])
+        calls = c.calls_by_op[first:end]
+        if any(c.call_launch[call] for call in calls):
+            continue
+        telling = [c.call_name[i] for i in calls if not _ASKS_OF_MEMORY.search(c.call_name[i])]
+        if telling:
+            found[op] = telling[0]
+    return found
 
 
 def _is_border(name: str) -> bool:

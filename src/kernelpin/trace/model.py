@@ -10,6 +10,7 @@ from itertools import accumulate, compress
 from typing import Any
 
 from kernelpin.trace.columns import CUT, NONE, Columns, Device, TraceError, is_step
+from kernelpin.trace.launches import unlaunched
 from kernelpin.trace.step import Step
 from kernelpin.trace.views import Call, Kernel, Launch, Op
 
@@ -119,7 +120,7 @@ class Trace:
 
         It cannot where records could not be read, launches lost theirs, GPU activities theirs, no
         GPU activity was recorded though something was launched, a step launched nothing while
-        others did, or it is not known when the scope ends.
+        others did, a matrix product on the GPU launched nothing, or an end is not known.
         """
         __tracebackhide__ = True
         if self._unread:
@@ -155,6 +156,15 @@ class Trace:
                 f"{len(lost)} of {len(launched)} launches{_within(scope)} lost their GPU record, "
                 f"the first: {_place(lost[0])}",
                 "record it again, with a synchronisation before the profiler stops",
+            )
+        silent = [op for op in self._unlaunched if scope is None or _lies_in(op, scope)]
+        if silent:
+            first, its_call = silent[0], self._unlaunched[silent[0]]
+            raise self._incomplete(
+                f"{len(silent)} matrix products{_within(scope)} made runtime calls but launched "
+                f"nothing, the first: {first.name} at {first.start_ns / 1000:.3f} µs"
+                f"{_within(first.step)}, which called {its_call}",
+                "record it again: a profiler session can lose launches",
             )
         step = scope.step if isinstance(scope, Op) else scope
         idle = [x for x in (self.steps if step is None else (step,)) if not x.launches]
@@ -233,6 +243,13 @@ class Trace:
         ends = [max(map(int.__add__, *both)) for both in columns if both[0]]
         return min(starts, default=0), max(ends, default=0)
 
+    @cached_property
+    def _unlaunched(self) -> dict[Op, str]:
+        """The matrix products whose launch is missing, and a call that each made."""
+        found = {Op(self, i): call for i, call in unlaunched(self._c).items()}
+        # One without any element has nothing to launch.
+        return {op: call for op, call in found.items() if not any(0 in x for x in op.shapes)}
+
     # -- what the views ask -----------------------------------------------------------------
 
     def _calls(self, ids: Iterable[int]) -> tuple[Call, ...]:
@@ -266,6 +283,12 @@ class Trace:
     def _step_at(self, time_ns: int) -> Step | None:
         number = self._step_number_at(time_ns)
         return None if number == NONE else self.steps[number]
+
+
+def _lies_in(op: Op, scope: Op | Step) -> bool:
+    if isinstance(scope, Op):
+        return scope._i <= op._i < scope._trace._c.op_end[scope._i]
+    return scope.number is None or op.step == scope
 
 
 def _within(scope: Op | Step | None) -> str:
