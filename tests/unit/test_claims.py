@@ -707,7 +707,7 @@ KERNEL_CLAIMS = {
     "launches_no": lambda c: c.launches_no("gemm"),
     "the_same": lambda c: c.launches_the_same_kernels_as(c),
     "has_layout": lambda c: c.has_layout("tn"),
-    "fuses": lambda c: c.fuses("gelu"),
+    "fuses": lambda c: c.fuses("gelu", "mul"),
     "copies_nothing": lambda c: c.copies_nothing(),
     "copies": lambda c: c.copies(0, "DtoD"),
     "never_synchronizes": lambda c: c.never_synchronizes(),
@@ -826,6 +826,8 @@ def test_a_claim_about_one_op_needs_only_that_op_to_be_complete():
         (lambda c: c.does_not_dispatch(""), ValueError, "name at least one op"),
         (lambda c: c.dispatches("aten::mm", times=0), ValueError, "whole numbers from 1, not 0"),
         (lambda c: c.fuses(), ValueError, "name at least one op"),
+        (lambda c: c.fuses("gelu"), ValueError, "found 'gelu' alone to be fused; name at least"),
+        (lambda c: c.fuses("mul", "aten::mul"), ValueError, "found 'mul' alone to be fused"),
         (lambda c: c.has_layout([]), ValueError, "name at least one layout"),
         (lambda c: c.copies_nothing("DtoX"), ValueError, "no kind of copy 'DtoX'; there are: HtoD"),
         (lambda c: c.is_overhead_bound(idle=90), ValueError, "between 0 and 1, not 90"),
@@ -894,6 +896,8 @@ def test_what_cannot_be_an_ops_name_is_not_said_to_be_missing(no_torch, name):
         ("cudaMemcpyAsnyc", "cudaMemcpyAsync"),
         ("hipDeviceSynchronise", "hipDeviceSynchronize"),
         ("cuLaunchKernelEX", "cuLaunchKernelEx"),
+        ("cudaMalock", "cudaMalloc"),
+        ("cudaMemsat", "cudaMemset"),
     ],
 )
 def test_a_slip_in_a_well_known_functions_name_is_not_said_to_be_missing(slip, name):
@@ -912,7 +916,14 @@ def test_a_slip_in_a_well_known_functions_name_is_not_said_to_be_missing(slip, n
         *("cudaEventSynchronize", "hipEventSynchronize", "cudaStreamAddCallback", "cudaFreeArray"),
         *("cudaGetDeviceProperties_v2", "cudaStreamGetCaptureInfo_v3", "cudaEventElapsedTime_v2"),
         *("cudaMemset3DAsync", "cudaMemcpy3DPeerAsync", "cuMemcpyHtoAAsync", "cuMemcpyAtoHAsync"),
-        *("cuMemsetD8Async", "cuFuncGetAttribute"),
+        *(
+            "cuMemsetD8Async",
+            "cuFuncGetAttribute",
+            "cudaMalloc3D",
+            "cudaMallocArray",
+            "cuMemGetInfo",
+        ),
+        *("cudaMemGetInfo", "cudaHostUnregister", "cudaStreamGetId", "cudaGraphExecDestroy"),
     ],
 )
 def test_any_other_functions_name_is_believed(name):

@@ -234,6 +234,8 @@ class KernelClaims(ClaimsBase):
         """
         __tracebackhide__ = True
         checks.checked_names(ops, "op")
+        if len({op.removeprefix("aten::") for op in ops}) < 2:
+            raise ValueError(f"found {short(ops[0])!r} alone to be fused; name at least two ops")
         checks.checked_family(into)
         checks.checked_count(times, least=1)
         self._subject.require_gpu()

@@ -42,7 +42,7 @@ _CALLS = """
 _KNOWN_CALLS = sorted(prefix + call for call in _CALLS.split() for prefix in ("cuda", "cu", "hip"))
 _VERSION = re.compile(r"_v\d+$")
 _FAMILY = re.compile(r"[A-Z0-9_]")
-_CLOSE = 0.92  # difflib's ratio: one letter of 20 is 0.95, cudaMalloc and cudaMallocHost 0.83
+_CLOSE = 0.9  # difflib's ratio: one letter of ten is 0.9, cudaMalloc and cudaMallocHost 0.83
 _OF_ATEN = re.compile(r"aten[.:]", re.IGNORECASE)
 
 
