@@ -73,17 +73,21 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
+    from kernelpin.workers.journal import InUseError, alone_with, in_use
+
     journal = journal_for(args.pytest_args)
     journal.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(journal.with_suffix(".lock"), timeout=0):
+            with alone_with(journal):
+                pass  # before the journal is touched: the pytest of a killed command lives on
             return _record(args, journal)
+    except InUseError as error:
+        told = str(error)
     except Timeout:
-        print(
-            "kernelpin record: the same recording is at work in another process: wait for it",
-            file=sys.stderr,
-        )
-        return 2
+        told = in_use(journal.with_suffix(".pid"))
+    print(f"kernelpin record: {told}", file=sys.stderr)
+    return 2
 
 
 def _record(args: argparse.Namespace, journal: Path) -> int:
@@ -108,7 +112,7 @@ def _record(args: argparse.Namespace, journal: Path) -> int:
             file=sys.stderr,
         )
         return 1
-    if journal.exists():
+    if journal.exists() and journal.stat().st_size:
         again = shlex.join(["kernelpin", "record", *sys.argv[2:]])
         print(f"what was measured is kept: {again} goes on from there", file=sys.stderr)
     if status > 128:

@@ -16,7 +16,7 @@ from small_project import GPU, figures, heed_signals, stand_in_for_a_gpu
 
 from kernelpin.cli import main
 from kernelpin.record import journal_for
-from kernelpin.workers import Journal, Replay, encode
+from kernelpin.workers import Journal, Replay, alone_with, encode
 
 
 @pytest.fixture
@@ -84,6 +84,18 @@ def test_in_ci_it_is_refused(recording, capfd, monkeypatch):
     told = capfd.readouterr().err
     assert "kernelpin record: baselines are read-only where CI is set (CI=1)" in told
     assert "say CI=false kernelpin record" in told
+
+
+def record_command(*arguments):
+    """The command in a process of its own."""
+    code = "import sys; from kernelpin.cli import main; sys.exit(main(sys.argv[1:]))"
+    return [sys.executable, "-c", code, "record", *arguments]
+
+
+def wait_until(condition):
+    until = time.monotonic() + 60
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.1)
 
 
 def measured(project, *process_figures):
@@ -190,6 +202,71 @@ def test_two_at_once_do_not_share_a_journal(recording, capfd):
     assert main(["record", "--", *arguments]) == 0
 
 
+def test_a_recording_whose_command_was_killed_is_not_begun_beside_it(project):
+    """Its pytest lives on, measures and stores: every figure is stored once."""
+    measured = stand_in_for_a_gpu(project)
+    project.timing_tests("test_a")
+    # It is alone again once the second command was refused.
+    slow = 'note("time"); sleep(0.1 if os.path.exists("refused") else 0.7)'
+    text = (project.path / "conftest.py").read_text().replace('note("time")', slow)
+    project.write("conftest.py", "from time import sleep\n" + text)
+    project.monkeypatch.chdir(project.path)
+    command = record_command("-n", "8", "--add", "--", "test_speed.py")
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: measured.exists() and measured.read_text().count("time") >= 2)
+    first.kill()
+    first.wait()
+    second = subprocess.run(command, capture_output=True, text=True)
+    (project.path / "refused").touch()
+    assert second.returncode == 2
+    assert "the same recording is at work in another process (pytest, process " in second.stderr
+    assert "): wait for it, or end that one" in second.stderr
+    (journal,) = Path(os.environ["TMPDIR"]).glob("kernelpin-*/record-*.jsonl")
+    wait_until(lambda: not journal.with_suffix(".pid").exists())
+    entry = project.stored()["test_speed.py::test_a"]
+    assert [recording.processes for recording in entry.recordings] == [8]
+    # It took its figures from the journal, so that they are not stored again.
+    assert journal.read_bytes() == b""
+
+
+def test_pytest_itself_is_alone_with_a_journal(recording, capfd):
+    arguments = ["--kernelpin-replay=replay.jsonl"]
+    with alone_with(journal_for(arguments)):
+        assert main(["record", "--", *arguments]) == 2
+        told = f"in another process (pytest, process {os.getpid()}): wait for it, or end that one"
+        assert told in capfd.readouterr().err
+        option = f"--kernelpin-journal={journal_for(arguments)}"
+        assert subprocess.run([sys.executable, "-m", "pytest", *arguments, option]).returncode == 4
+        assert told in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("known", "status"), [(2, 0), (3, 1), (8, 1)])
+def test_add_refuses_figures_that_are_stored_already(recording, capfd, known, status):
+    """Of two figures alike a coarse clock can be the reason."""
+    played = figures(41.2, 12, seed=1)
+    recording.baseline("test_a", [*played[:known], *figures(41.2, 12 - known, seed=2)])
+    arguments = ["--kernelpin-replay=replay.jsonl", "test_speed.py"]
+    assert main(["record", "--add", "--", *arguments]) == status
+    stored = recording.stored()
+    assert len(stored["test_speed.py::test_a"].processes) == (24 if status == 0 else 12)
+    assert len(stored["test_speed.py::test_b"].processes) == 12
+    told = (
+        f"not recorded: {known} of its 12 figures are stored already, in the recording of "
+        "2026-08-14 (12 processes), and a process counts once: measure anew and add that "
+        "(kernelpin record --add --fresh -- …)"
+    )
+    assert (told in capfd.readouterr().out) == (status == 1)
+
+
+def test_a_recording_that_is_stored_as_a_whole_is_not_added_again(recording, capfd):
+    """Of another day and commit: it went on past midnight, and what it stored is a change."""
+    recording.baseline("test_a", figures(41.2, 12, seed=1))
+    arguments = ["--kernelpin-replay=replay.jsonl", "test_speed.py"]
+    assert main(["record", "--add", "--", *arguments]) == 0
+    assert len(recording.stored()["test_speed.py::test_a"].processes) == 12
+    assert "recorded: 2 baselines in baselines, 1 of them stored already" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize(("hours", "figure"), [(1, 7.0), (25, 41.2)])
 def test_a_journal_older_than_a_day_is_not_used(recording, hours, figure):
     arguments = ["--kernelpin-replay=replay.jsonl"]
@@ -228,20 +305,15 @@ def test_a(stopwatch):
     )
     project.monkeypatch.chdir(project.path)
     process = subprocess.Popen(
-        [
-            *(sys.executable, "-c"),
-            "import sys; from kernelpin.cli import main; sys.exit(main(sys.argv[1:]))",
-            *("record", "--", "test_speed.py"),
-        ],
+        record_command("--", "test_speed.py"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
         preexec_fn=heed_signals,
     )
-    until = time.monotonic() + 60
-    while not (project.path / "hangs").exists() and time.monotonic() < until:
-        time.sleep(0.1)
+    hangs = project.path / "hangs"
+    wait_until(lambda: hangs.exists() and hangs.read_text())
     send(process.pid, number)
     out, _ = process.communicate(timeout=30)  # the pipe closes when all of them have ended
     assert process.returncode == status, out

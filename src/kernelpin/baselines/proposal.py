@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from math import prod
 from statistics import median
 from typing import TYPE_CHECKING, cast
 
@@ -23,10 +26,14 @@ from kernelpin.baselines.entry import (
     torch_minor,
 )
 from kernelpin.baselines.text import BaselineError
+from kernelpin.render import count
 
 if TYPE_CHECKING:
     from kernelpin.machine import Gpu
     from kernelpin.stopwatch import KernelFigure, Samples
+
+# Three figures that all differ, of eight or more, are rarer.
+_RARE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,8 @@ def merge(current: Entry | None, new: Entry, mode: Mode) -> Entry:
         raise BaselineError(
             f"cannot add {describe(new)} to a baseline of {describe(current)}: replace it instead"
         )
+    if mode == "add":
+        _refuse_known(current, new)
     kept = msgspec.structs.replace(
         new,
         limit=current.limit,
@@ -124,7 +133,11 @@ def latest(entry: Entry) -> Entry:
 
 
 def holds(current: Entry, new: Entry) -> bool:
-    """Whether the recording of `new` is one of `current` already (the reason aside)."""
+    """Whether the recording of `new` is one of `current` already (the reason aside).
+
+    Of another day or commit too, where its figures can be no others: what an interrupted recording
+    stored makes the checkout another, and it may go on past midnight.
+    """
     if what_is_measured(current) != what_is_measured(new):
         return False
     wanted, figures = list(new.by_recording())[-1]
@@ -132,9 +145,51 @@ def holds(current: Entry, new: Entry) -> bool:
     same_counts = (new.counts or {}).get(minor) == (current.counts or {}).get(minor)
     wanted = msgspec.structs.replace(wanted, reason=None)
     return same_counts and any(
-        msgspec.structs.replace(recording, reason=None) == wanted and own == figures
+        own == figures
+        and (
+            msgspec.structs.replace(recording, reason=None) == wanted
+            or (_undated(recording) == _undated(wanted) and _are_the_same(figures, figures))
+        )
         for recording, own in current.by_recording()
     )
+
+
+def _refuse_known(current: Entry, new: Entry) -> None:
+    """Figures that one recording begins with and another too are of the same processes.
+
+    Sessions that go on from one journal all begin with what it holds.
+    """
+    recording, figures = list(new.by_recording())[-1]
+    for stored, own in current.by_recording():
+        if stored.uuid != recording.uuid:
+            continue
+        pairs = zip(figures, own, strict=False)
+        shared = tuple(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if _are_the_same(shared, own):
+            many = count(len(own), "process", "processes")
+            raise BaselineError(
+                f"{len(shared)} of its {count(len(figures), 'figure')} are stored already, in the "
+                f"recording of {stored.date} ({many}), and a process counts once: measure anew "
+                "and add that (kernelpin record --add --fresh -- …)"
+            )
+
+
+def _are_the_same(shared: tuple[float, ...], own: tuple[float, ...]) -> bool:
+    """Whether it is no chance that another recording begins with these figures of `own`.
+
+    Some clocks are coarse. The chance that a process repeats a figure is taken to be its share
+    among those stored, and that of one seen once to be its square: of eight that all differ, no
+    two pairs repeat one.
+    """
+    if not shared:
+        return False
+    seen = Counter(own)
+    chances = (seen[f] / len(own) if seen[f] > 1 else len(own) ** -2 for f in shared)
+    return prod(chances) <= _RARE
+
+
+def _undated(recording: Recording) -> Recording:
+    return msgspec.structs.replace(recording, date="", commit=None, reason=None)
 
 
 def fingerprint(entry: Entry | None, torch: str | None) -> str | None:

@@ -17,6 +17,7 @@ from kernelpin.plugin.benchmark import MachineInfo
 from kernelpin.plugin.ending import ENDING, Ending, last_word, watch_the_end
 from kernelpin.plugin.gate import Gate
 from kernelpin.plugin.header import header
+from kernelpin.plugin.recording import be_alone
 from kernelpin.plugin.refusals import Refusals, refuse_parts
 from kernelpin.plugin.settings import BUDGET_S, check, folder_named, is_xdist_worker, runs_tests
 from kernelpin.plugin.timings import CASE, Timings
@@ -135,6 +136,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(bench, "kernelpin-bench")
         return
     check(config)
+    be_alone(config)
     timings = Timings(config)
     gate = Gate(config, timings, config.stash.setdefault(ENDING, Ending()))
     config.stash[_GATE] = gate

@@ -58,6 +58,7 @@ class Gate:
         self.problems: list[str] = []
         self.warnings: list[str] = []
         self.recorded = 0
+        self.known = 0
         self.report: Report | None = None
         self.annotations: list[str] = []
         self._collects = False  # a run was asked for, not `--fixtures` or the like
@@ -144,6 +145,7 @@ class Gate:
         self.filtered = self.filtered or was_filtered(self.config)
         judged = self._judged()
         self.recorded = 0 if judged is None else judged.recorded
+        self.known = 0 if judged is None else judged.known
         if self._shared is not None:
             shutil.rmtree(self._shared, ignore_errors=True)
         finished = exitstatus in (
@@ -318,7 +320,10 @@ class Gate:
         if self.recorded:
             where = shown(baselines_folder(self.config))
             plural = "s" if self.recorded > 1 else ""
-            terminalreporter.write_line(f"recorded: {self.recorded} baseline{plural} in {where}")
+            known = f", {self.known} of them stored already" if self.known else ""
+            terminalreporter.write_line(
+                f"recorded: {self.recorded} baseline{plural} in {where}{known}"
+            )
         folder = report_folder(self.config)
         if folder is not None:
             terminalreporter.write_line(f"report: {shown(folder)}")

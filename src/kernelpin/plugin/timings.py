@@ -15,6 +15,7 @@ from kernelpin.plugin import benchmark
 from kernelpin.plugin.base import bases_of
 from kernelpin.plugin.launch import launch_of, stand_aside
 from kernelpin.plugin.progress import Line
+from kernelpin.plugin.recording import forget_stored
 from kernelpin.plugin.settings import budget_s, is_xdist_worker, processes, runs_tests, settings_of
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ class Timings:
             measuring.source.close(at_once=True)
             raise
         measuring.source.close()
+        forget_stored(measuring.source, judged)
         line.end()
         return replace(judged, judgements=judged.judgements | skipped)
 

@@ -24,8 +24,9 @@ from kernelpin.workers import Budget, Source
 class Judged:
     """What measuring came to: a judgement a test, and what concerns all of them.
 
-    `proposed`: baselines lie in the report's folder; `recorded`: entries that were stored;
-    `changes`: how this machine differs from the one that recorded, once a test.
+    `proposed`: baselines lie in the report's folder; `recorded`: entries that were stored,
+    of which `known` were before; `changes`: how this machine differs from the one that recorded,
+    once a test.
     """
 
     judgements: dict[str, Judgement]
@@ -35,6 +36,7 @@ class Judged:
     changes: tuple[str, ...] = ()
     proposed: int = 0
     recorded: int = 0
+    known: int = 0
     unclear: str | None = None
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -52,6 +54,7 @@ class Session:
         self.bases = bases
         self.store = Store(settings.baselines)
         self._warnings: list[str] = []
+        self._known = 0
 
     def judge(self, cases: Sequence[Case]) -> Judged:
         """Screen all in as many processes as asked for, then go on with what does not decide."""
@@ -199,6 +202,7 @@ class Session:
             changes=tuple(change for test in tests for change in test.changes),
             proposed=proposed,
             recorded=sum(why is None for why in recorded.values()),
+            known=self._known,
             unclear=unclear,
             warnings=tuple(self._warnings),
             seconds=self.budget.used,
@@ -210,17 +214,20 @@ class Session:
             return {}
         proposals = self._proposals(tests)
         told: dict[str, str | None] = {}
+        refused: dict[str, str] = {}
         for test in tests:
             if test.is_to_be_recorded or (test.verdict and not test.was_measured):
                 told[test.case.nodeid] = None if test.recorded else why_unrecorded(test)
         try:
             done = accept(
                 self.store,
-                self.store.proposed(proposals).values(),
+                self.store.proposed(proposals, refused).values(),
                 reason=self.settings.reason or f"--kernelpin-update={self.settings.update}",
             )
         except (BaselineError, OSError) as error:
             return {nodeid: why or str(error) for nodeid, why in told.items()}
+        self._known = len(done.unchanged)
+        told.update(refused)
         told.update({refusal.test_id: refusal.why for refusal in done.refusals})
         return told
 

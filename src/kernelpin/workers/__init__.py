@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelpin.workers.fleet import Budget, Fleet, Progress, Results, Source
-from kernelpin.workers.journal import Journal
+from kernelpin.workers.journal import InUseError, Journal, alone_with
 from kernelpin.workers.launch import Launch, environment, forwarded
 from kernelpin.workers.replay import Replay
 from kernelpin.workers.result import WorkerResult, encode, read_recorded
@@ -11,6 +11,7 @@ from kernelpin.workers.result import WorkerResult, encode, read_recorded
 __all__ = [
     "Budget",
     "Fleet",
+    "InUseError",
     "Journal",
     "Launch",
     "Progress",
@@ -18,6 +19,7 @@ __all__ = [
     "Results",
     "Source",
     "WorkerResult",
+    "alone_with",
     "encode",
     "environment",
     "forwarded",

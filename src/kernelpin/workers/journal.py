@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from kernelpin.machine import Gpu
 from kernelpin.workers.fleet import Results, Source
@@ -53,6 +57,11 @@ class Journal:
         if processes > noted:
             self.source.prepare(nodeids, processes - noted)
 
+    def empty(self) -> None:
+        """Forget all, since it is stored: given again it would be stored twice."""
+        if self.path.exists():
+            self.path.write_bytes(b"")
+
     def close(self, *, at_once: bool = False) -> None:
         """See `Source`."""
         self.source.close(at_once=at_once)
@@ -78,6 +87,41 @@ class Journal:
         except ValueError:
             self.path.unlink()
             return {}
+
+
+class InUseError(Exception):
+    """Another process measures for this journal; the text says which, and what to do."""
+
+
+@contextlib.contextmanager
+def alone_with(journal: Path) -> Iterator[None]:
+    """Be the only process that measures for this journal; raises InUseError at once.
+
+    The process that measures holds this itself: the command that started it may be killed, and it
+    lives on, notes what it measures, and stores it.
+    """
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    number = journal.with_suffix(".pid")
+    lock = FileLock(journal.with_suffix(".measuring.lock"), timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise InUseError(in_use(number)) from None
+    try:
+        number.write_text(str(os.getpid()), encoding="ascii")
+        yield
+    finally:
+        number.unlink(missing_ok=True)
+        lock.release()
+
+
+def in_use(number: Path) -> str:
+    """The message for who is not alone; the file `number` names the process that is there."""
+    try:
+        who = f" (pytest, process {int(number.read_text(encoding='ascii'))})"
+    except (OSError, ValueError):
+        who = ""
+    return f"the same recording is at work in another process{who}: wait for it, or end that one"
 
 
 def _is_stored(result: WorkerResult) -> bool:
