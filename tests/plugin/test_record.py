@@ -279,6 +279,68 @@ def test_a_journal_older_than_a_day_is_not_used(recording, hours, figure):
     assert entry.median == pytest.approx(figure, rel=0.01)
 
 
+def continued(project, arguments, *process_figures):
+    """Let the recording with these arguments go on from a run that measured this of test_a."""
+    journal = Journal(measured(project, *process_figures), journal_for(arguments), GPU)
+    journal._begun -= 14 * 60
+    processes(journal, len(process_figures))
+
+
+@pytest.mark.parametrize("then", [(45.3,), (45.3, 45.35, 45.27), figures(45.3, 11)])
+def test_figures_of_two_codes_are_not_stored_as_one_recording(recording, capfd, then):
+    """The code that is timed may lie where no key knows of it."""
+    arguments = ["--kernelpin-replay=replay.jsonl", "test_speed.py"]
+    continued(recording, arguments, *then)
+    assert main(["record", "--", *arguments]) == 1
+    out, err = capfd.readouterr()
+    many = "1 finished process" if len(then) == 1 else f"{len(then)} finished processes"
+    assert (
+        f"going on from {many} of a run begun 14 minutes ago, a test; "
+        "kernelpin record --fresh begins anew" in out
+    )
+    assert "not recorded: " in out
+    assert " of a run begun 14 minutes ago measured 45." in out
+    assert " of this run measured 41." in out
+    assert "%, allowed are 3 % either way" in out
+    assert "The code or the machine may have changed in between" in out
+    assert list(recording.stored()) == ["test_speed.py::test_b"]
+    assert "what was measured is kept" in err
+    # As the message says: it is measured anew.
+    assert main(["record", "--", *arguments]) == 0
+    entry = recording.stored()["test_speed.py::test_a"]
+    assert (len(entry.processes), entry.median) == (12, pytest.approx(41.2, rel=0.01))
+
+
+def test_figures_of_two_runs_that_agree_are_one_recording(recording, capfd):
+    arguments = ["--kernelpin-replay=replay.jsonl", "test_speed.py"]
+    continued(recording, arguments, *figures(41.9, 3))
+    assert main(["record", "--", *arguments]) == 0
+    figures_now = recording.stored()["test_speed.py::test_a"].processes
+    assert figures_now[:3] == pytest.approx(figures(41.9, 3), rel=1e-5)
+
+
+def test_a_recording_begun_anew_tells_of_nothing_before(recording, capfd):
+    arguments = ["--kernelpin-replay=replay.jsonl", "test_speed.py"]
+    continued(recording, arguments, *figures(45.3, 3))
+    assert main(["record", "--fresh", "--", *arguments]) == 0
+    assert "going on from" not in capfd.readouterr().out
+
+
+def test_counts_that_differ_between_runs_are_measured_anew(recording, capfd):
+    """Of the whole session no other test suffers from it."""
+    recording.forget()
+    for kernels in (1, 2, 2):
+        recording.counted("test_a", kernels=kernels)
+    recording.measured("test_b", *figures(41.2))
+    played = b"".join(encode(r) + b"\n" for r in recording._results)
+    recording.write("replay.jsonl", played.decode())
+    arguments = ["--kernelpin-replay=replay.jsonl", "test_speed.py"]
+    assert main(["record", "--", *arguments]) == 1
+    assert "kernels is 1 in one process and 2 in another" in capfd.readouterr().out
+    assert list(recording.stored()) == ["test_speed.py::test_b"]
+    assert b"test_a" not in journal_for(arguments).read_bytes()
+
+
 @pytest.mark.parametrize(
     ("send", "number", "status"),
     [

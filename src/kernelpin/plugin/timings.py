@@ -15,7 +15,7 @@ from kernelpin.plugin import benchmark
 from kernelpin.plugin.base import bases_of
 from kernelpin.plugin.launch import launch_of, stand_aside
 from kernelpin.plugin.progress import Line
-from kernelpin.plugin.recording import forget_stored
+from kernelpin.plugin.recording import forget_used, tell_continued
 from kernelpin.plugin.settings import budget_s, is_xdist_worker, processes, runs_tests, settings_of
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Timings:
             measuring.source.close(at_once=True)
             raise
         measuring.source.close()
-        forget_stored(measuring.source, judged)
+        forget_used(measuring.source, judged)
         line.end()
         return replace(judged, judgements=judged.judgements | skipped)
 
@@ -178,10 +178,12 @@ class Timings:
         else:
             stand_aside()
             source = Fleet(launch_of(self.config), budget, progress=line.tell)
-        journal: Path | None = self.config.getoption("--kernelpin-journal")
-        if journal is None:
+        path: Path | None = self.config.getoption("--kernelpin-journal")
+        if path is None:
             return source
-        return Journal(source, journal, benchmark.gpu_of(self.config))
+        journal = Journal(source, path, benchmark.gpu_of(self.config))
+        tell_continued(self.config, journal)
+        return journal
 
     def new_watch(self, item: pytest.Item) -> Watch:
         """The stopwatch of a test that is measured in place."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernelpin.session.case import Case, Settings, from_marker, misplaced
 from kernelpin.session.compared import Base, Bases
+from kernelpin.session.continued import ago
 from kernelpin.session.evidence import Evidence
 from kernelpin.session.judgement import Judgement, judgement_of, skipped_without_gpu
 from kernelpin.session.message import shown
@@ -18,6 +19,7 @@ __all__ = [
     "Judgement",
     "Session",
     "Settings",
+    "ago",
     "commit_of",
     "differences_of",
     "from_marker",

@@ -13,6 +13,7 @@ from kernelpin.baselines import BaselineError, Measurement, Proposal, Store, acc
 from kernelpin.report import Difference
 from kernelpin.session.case import Case, Settings
 from kernelpin.session.compared import Base, Bases
+from kernelpin.session.continued import why_mixed
 from kernelpin.session.evidence import Evidence
 from kernelpin.session.judgement import Judgement, judgement_of
 from kernelpin.session.pairing import compare, not_compared
@@ -25,7 +26,8 @@ class Judged:
     """What measuring came to: a judgement a test, and what concerns all of them.
 
     `proposed`: baselines lie in the report's folder; `recorded`: entries that were stored,
-    of which `known` were before; `changes`: how this machine differs from the one that recorded,
+    of which `known` were before; `useless`: tests whose processes make no baseline together;
+    `changes`: how this machine differs from the one that recorded,
     once a test.
     """
 
@@ -37,6 +39,7 @@ class Judged:
     proposed: int = 0
     recorded: int = 0
     known: int = 0
+    useless: tuple[str, ...] = ()
     unclear: str | None = None
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -55,6 +58,7 @@ class Session:
         self.store = Store(settings.baselines)
         self._warnings: list[str] = []
         self._known = 0
+        self._useless: dict[str, str] = {}
 
     def judge(self, cases: Sequence[Case]) -> Judged:
         """Screen all in as many processes as asked for, then go on with what does not decide."""
@@ -170,6 +174,8 @@ class Session:
         verdicts = [test.verdict for test in tests if test.verdict is not None]
         judged = [v for v in verdicts if v.outcome is not Outcome.NO_BASELINE]
         unclear = too_many_unclear(judged) if self.settings.ci and judged else None
+        mixed = {test.case.nodeid: why_mixed(test) for test in tests if test.is_to_be_recorded}
+        self._useless = {nodeid: why for nodeid, why in mixed.items() if why is not None}
         recorded = self._update(tests)
         proposed = self._propose(tests)
         told_without = False
@@ -203,6 +209,7 @@ class Session:
             proposed=proposed,
             recorded=sum(why is None for why in recorded.values()),
             known=self._known,
+            useless=tuple(self._useless),
             unclear=unclear,
             warnings=tuple(self._warnings),
             seconds=self.budget.used,
@@ -214,20 +221,19 @@ class Session:
             return {}
         proposals = self._proposals(tests)
         told: dict[str, str | None] = {}
-        refused: dict[str, str] = {}
         for test in tests:
             if test.is_to_be_recorded or (test.verdict and not test.was_measured):
                 told[test.case.nodeid] = None if test.recorded else why_unrecorded(test)
         try:
             done = accept(
                 self.store,
-                self.store.proposed(proposals, refused).values(),
+                self.store.proposed(proposals, self._useless).values(),
                 reason=self.settings.reason or f"--kernelpin-update={self.settings.update}",
             )
         except (BaselineError, OSError) as error:
-            return {nodeid: why or str(error) for nodeid, why in told.items()}
+            return {id_: self._useless.get(id_) or why or str(error) for id_, why in told.items()}
         self._known = len(done.unchanged)
-        told.update(refused)
+        told.update(self._useless)
         told.update({refusal.test_id: refusal.why for refusal in done.refusals})
         return told
 
@@ -244,7 +250,11 @@ class Session:
             return 0
 
     def _proposals(self, tests: Iterable[Evidence]) -> list[Proposal]:
-        wanted = [test for test in tests if test.recorded and test.is_to_be_recorded]
+        wanted = [
+            test
+            for test in tests
+            if test.recorded and test.is_to_be_recorded and test.case.nodeid not in self._useless
+        ]
         if not wanted:
             return []
         date = datetime.datetime.now(datetime.UTC).date().isoformat()

@@ -8,6 +8,7 @@ Simulated on an H200's noise (docs/detection.md): no false SLOWER in 20,000 sess
 the screening figure counted, disturbed processes would leave ten times as many tests UNCLEAR.
 """
 
+from kernelpin.verdict.agreement import disagreement
 from kernelpin.verdict.evidence import LOOKS, MIN_CONFIRM
 from kernelpin.verdict.judging import (
     MIN_DIFFERENCE_OTHER_CARD_US,
@@ -47,6 +48,7 @@ __all__ = [
     "Outcome",
     "Rule",
     "Verdict",
+    "disagreement",
     "fails",
     "is_suspect",
     "judge",

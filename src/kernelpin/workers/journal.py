@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -25,15 +27,25 @@ class Journal:
     def __init__(self, source: Source, path: Path, gpu: Gpu | None = None) -> None:
         self.source = source
         self.path = path
+        self._begun = time.time()
         self._noted: dict[str, deque[WorkerResult]] = defaultdict(deque)
         if path.exists():
+            noted = path.stat().st_mtime  # for what an earlier version noted, without its time
             for nodeid, results in self._readable().items():
-                self._noted[nodeid].extend(r for r in results if gpu is None or r.gpu == gpu)
+                self._noted[nodeid].extend(
+                    replace(r, begun=r.begun or noted)
+                    for r in results
+                    if gpu is None or r.gpu == gpu
+                )
 
     @property
-    def processes(self) -> int:
-        """The most finished processes that any test has left to give."""
-        return max((len(results) for results in self._noted.values()), default=0)
+    def continued(self) -> dict[float, int]:
+        """The most finished processes of a test that are left to give, by when their run began."""
+        found: dict[float, int] = {}
+        for results in self._noted.values():
+            for begun, number in Counter(result.begun for result in results).items():
+                found[begun] = max(number, found.get(begun, 0))
+        return dict(sorted(found.items()))
 
     def measure(
         self,
@@ -57,6 +69,15 @@ class Journal:
         if processes > noted:
             self.source.prepare(nodeids, processes - noted)
 
+    def forget(self, nodeids: Collection[str]) -> None:
+        """Drop what was noted of these tests: no baseline can come of it."""
+        if not nodeids or not self.path.exists():
+            return
+        kept = [r for id_, each in self._readable().items() if id_ not in nodeids for r in each]
+        draft = self.path.with_suffix(".draft")
+        draft.write_bytes(b"".join(encode(result) + b"\n" for result in kept))
+        draft.replace(self.path)
+
     def empty(self) -> None:
         """Forget all, since it is stored: given again it would be stored twice."""
         if self.path.exists():
@@ -73,7 +94,7 @@ class Journal:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
             for result in measured:
-                file.write(encode(result) + b"\n")
+                file.write(encode(replace(result, begun=self._begun)) + b"\n")
 
     def _readable(self) -> dict[str, list[WorkerResult]]:
         """What was noted; a last line that was cut off counts for nothing."""

@@ -29,7 +29,8 @@ class WorkerResult:
     `outcome` is passed, failed, skipped or xfailed; `message` the first line of the exception or
     the reason of a skip, `longrepr` the whole traceback, `path` and `line` (from 1) where it was
     raised, `output` what the test wrote. `below` and `above` bound a ratio. `duration`: seconds.
-    `foreign`: why it does not count as base's, of whose code it ran not all.
+    `foreign`: why it does not count as base's, of whose code it ran not all. `begun`: when the
+    session began that measured it (`time.time()`), where it comes from a journal; 0: this one.
     """
 
     nodeid: str
@@ -45,6 +46,7 @@ class WorkerResult:
     gpu: Gpu | None = None
     duration: float = 0.0
     foreign: str = ""
+    begun: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
