@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib.metadata
 import os
 import shlex
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+from kernelpin.state_of_code import state_of_code
 
 PROCESSES = 12
 LEAST = 8
 _INTERRUPTED = 130
 # What was measured yesterday was measured on another machine, as far as anyone can tell.
 _JOURNAL_S = 86_400
-# Contents are read up to here; of what is larger, and of all beyond, size and time must do.
-_READ_BYTES = 64_000_000
-_INI_FILES = ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "setup.py")
 _DESCRIPTION = """\
 Measure the timing tests that PYTEST-ARGS select in fresh processes, and store their baselines.
 
@@ -160,7 +159,7 @@ def journal_for(pytest_args: list[str], folder: Path | None = None) -> Path:
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
     base = Path(tempfile.gettempdir()) / f"kernelpin-{user}" if folder is None else folder
     state = hashlib.sha256("\0".join([os.getcwd(), *_without_budget(pytest_args)]).encode())
-    for part in (*_code(), *_installed()):
+    for part in state_of_code(base.resolve(), *_reports(pytest_args)):
         state.update(b"\0" + part)
     return base / f"record-{state.hexdigest()[:16]}.jsonl"
 
@@ -172,21 +171,12 @@ def _is_old(journal: Path) -> bool:
         return False
 
 
-def _code() -> Iterator[bytes]:
-    """What the code is: commit, changes and untracked files; without git, the .py files."""
-    top = _git("rev-parse", "--show-toplevel")
-    if top is not None:
-        folder = os.fsdecode(top.removesuffix(b"\n"))
-        commit = _git("rev-parse", "HEAD", folder=folder)
-        changes = _git("diff", "--no-ext-diff", "HEAD", folder=folder)
-        others = _git("ls-files", "-z", "-o", "--exclude-standard", folder=folder)
-        if commit is not None and changes is not None and others is not None:
-            yield from (commit, changes)
-            names = sorted(os.fsdecode(name) for name in others.split(b"\0") if name)
-            # Compiled files come of the recording itself.
-            yield from _contents(Path(folder, n) for n in names if not n.endswith(".pyc"))
-            return
-    yield from _contents(_modules(_root(Path.cwd())))
+def _reports(arguments: list[str]) -> Iterator[Path]:
+    """The folder of the report, which the recording writes anew."""
+    for argument, following in pairwise([*arguments, ""]):
+        option, has_value, value = argument.partition("=")
+        if option == "--kernelpin-report":
+            yield Path(value if has_value else following).resolve()
 
 
 def _without_budget(arguments: list[str]) -> Iterator[str]:
@@ -196,55 +186,3 @@ def _without_budget(arguments: list[str]) -> Iterator[str]:
         if not (is_budget or was_budget):
             yield argument
         was_budget = is_budget and "=" not in argument
-
-
-def _installed() -> Iterator[bytes]:
-    """Every installed distribution: where, which version, and the hashes of its files."""
-    found = importlib.metadata.distributions()
-    told = (f"{it.locate_file('')} {it.version} {it.read_text('RECORD')}" for it in found)
-    yield from (text.encode(errors="replace") for text in sorted(set(told)))
-
-
-def _root(folder: Path) -> Path:
-    """The nearest folder at or above this one that configures pytest, else this one."""
-    for candidate in (folder, *folder.parents):
-        if any((candidate / name).is_file() for name in _INI_FILES):
-            return candidate
-    return folder
-
-
-def _modules(root: Path) -> Iterator[Path]:
-    """The .py files below, but for hidden folders and virtual environments."""
-    for folder, below, files in os.walk(root):
-        if "pyvenv.cfg" in files:
-            below.clear()
-            continue
-        below[:] = sorted(name for name in below if not name.startswith("."))
-        yield from (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
-
-
-def _contents(files: Iterable[Path]) -> Iterator[bytes]:
-    """Each file's path and content, or its size and time once `_READ_BYTES` are read."""
-    left = _READ_BYTES
-    for file in files:
-        yield os.fsencode(file)
-        try:
-            stat = file.stat()
-            if file.is_file() and stat.st_size <= left:
-                left -= stat.st_size
-                yield hashlib.sha256(file.read_bytes()).digest()
-            else:
-                yield f"{stat.st_size} {stat.st_mtime_ns}".encode()
-        except OSError as error:
-            yield type(error).__name__.encode()
-
-
-def _git(*arguments: str, folder: str | None = None) -> bytes | None:
-    """What git says there; None where there is no git, no repository or no answer."""
-    try:
-        done = subprocess.run(
-            ["git", *arguments], cwd=folder, capture_output=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None

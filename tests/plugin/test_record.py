@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -164,6 +165,109 @@ def test_a_recording_of_other_code_has_another_journal(recording, state):
     assert journal_for([]) != before
     recording.write("model.py", "SIZE = 1\n")
     assert journal_for([]) == before
+
+
+@pytest.mark.parametrize("state", ["untracked", "changed", "deleted"])
+def test_baselines_are_no_code(recording, state):
+    """Else what was stored before a test failed would have the others measured again."""
+    git("init", "-q")
+    if state != "untracked":
+        recording.baseline("test_a", figures(41.2, 12))
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    before = journal_for([])
+    if state == "deleted":
+        (recording.path / "baselines/nvidia-h200/test_speed.json").unlink()
+    else:
+        recording.baseline("test_a", figures(45.3, 12))
+    assert journal_for([]) == before
+    # What only looks like one, or lies beside them, may be read by a test.
+    for name in ("fold_map.json", "shapes.json"):
+        recording.write(f"baselines/nvidia-h200/{name}", "{}")
+        assert journal_for([]) != before
+        (recording.path / f"baselines/nvidia-h200/{name}").unlink()
+
+
+def test_the_report_is_no_code(recording):
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    for option in (["--kernelpin-report=out"], ["--kernelpin-report", "out"]):
+        before = journal_for(option)
+        recording.write("out/report.json", str(option))
+        assert journal_for(option) == before
+        (recording.path / "out/report.json").unlink()
+    before = journal_for([])
+    recording.write("out/report.json", "{}")
+    assert journal_for([]) != before
+
+
+@pytest.mark.parametrize("mode", [[], ["--add"]])
+def test_what_was_stored_is_not_measured_again_where_another_test_failed(
+    recording, capfd, tmp_path_factory, mode
+):
+    """The same command goes on from it, as it says."""
+    outside = tmp_path_factory.mktemp("outside")
+    recording.monkeypatch.setenv("TMPDIR", str(outside))
+    recording.monkeypatch.setattr("tempfile.tempdir", str(outside))
+    replay = outside / "replay.jsonl"
+
+    def play(now, failed):
+        recording.forget()
+        recording.measured("test_a", *figures(now))
+        if failed:
+            recording.result("test_b", outcome="failed", message="out of memory")
+        else:
+            recording.measured("test_b", *figures(now, seed=1))
+        replay.write_bytes(b"".join(encode(r) + b"\n" for r in recording._results))
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    command = ["record", *mode, "--", f"--kernelpin-replay={replay}", "test_speed.py"]
+    play(41.2, failed=True)
+    assert main(command) == 1
+    assert "what was measured is kept" in capfd.readouterr().err
+    play(41.5, failed=False)
+    assert main(command) == 0
+    out = capfd.readouterr().out
+    assert "going on from 12 finished processes of a run begun " in out
+    assert "recorded: 2 baselines in baselines, 1 of them stored already" in out
+    stored = recording.stored()
+    assert stored["test_speed.py::test_a"].processes == pytest.approx(figures(41.2), rel=1e-5)
+    assert stored["test_speed.py::test_b"].processes == pytest.approx(figures(41.5, seed=1))
+
+
+@pytest.mark.parametrize("how", ["PYTHONPATH", "editable", "submodule"])
+def test_code_outside_of_the_repository_counts_too(recording, tmp_path_factory, how):
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "model.py").write_text("SIZE = 1\n")
+    if how == "PYTHONPATH":
+        recording.monkeypatch.setenv("PYTHONPATH", str(outside), prepend=os.pathsep)
+    elif how == "editable":
+        site = tmp_path_factory.mktemp("site")
+        (site / "model-1.dist-info").mkdir()
+        told = {"url": outside.as_uri(), "dir_info": {"editable": True}}
+        (site / "model-1.dist-info/direct_url.json").write_text(json.dumps(told))
+        (site / "model-1.dist-info/METADATA").write_text("Name: model\nVersion: 1\n")
+        recording.monkeypatch.syspath_prepend(site)
+    else:
+        git("-C", str(outside), "init", "-q")
+        git("-C", str(outside), "add", ".")
+        git("-C", str(outside), "commit", "-q", "-m", "first")
+        allowed = ("-c", "protocol.file.allow=always")
+        git(*allowed, "submodule", "--quiet", "add", str(outside), "library")
+        git("commit", "-q", "-m", "second")
+        outside = recording.path / "library"
+        # That it is changed is not all that counts.
+        (outside / "model.py").write_text("SIZE = 3\n")
+    before = journal_for([])
+    assert journal_for([]) == before
+    (outside / "model.py").write_text("SIZE = 2\n")
+    assert journal_for([]) != before
 
 
 def test_code_beside_the_folder_it_is_recorded_from_counts_too(recording, monkeypatch):
