@@ -18,8 +18,8 @@ Entries: TypeAlias = "Mapping[str, Mapping[str, Entry]]"  # by GPU, by test id
 Command: TypeAlias = Callable[[argparse.Namespace], int]
 
 _EXIT_CODES = (
-    "Exit codes: 0: done; 1: something is refused, differs, or waits for --yes or --reason; "
-    "2: wrong use or a damaged file."
+    "Exit codes: 0: done; 1: something is refused, differs, or waits for --yes, --everywhere or "
+    "--reason; 2: wrong use or a damaged file."
 )
 
 
@@ -54,8 +54,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     prune.add_argument(
         "--ids",
         metavar="FILE",
-        help="the ids of all tests, one a line (`pytest --collect-only -q`; - reads stdin), "
-        "instead of collecting here",
+        help="the ids of all tests on all GPUs, one a line (`pytest --collect-only -q`; - reads "
+        "stdin), instead of collecting here: what is not among them is gone",
+    )
+    prune.add_argument(
+        "--everywhere",
+        action="store_true",
+        help="a test that is not collected here is gone on the GPUs that are not here, too",
     )
     prune.add_argument("--yes", action="store_true", help="delete; else say what would be")
     prune.set_defaults(func=_guarded(_prune))
@@ -215,38 +220,9 @@ def _against_proposed(store: Store, path: Path) -> tuple[Entries, Entries, bool]
 
 
 def _prune(args: argparse.Namespace) -> int:
-    from kernelpin.baselines.collecting import collect
+    from kernelpin.pruning import prune
 
-    store = _store(args)
-    stored = _stored(store)
-    modules = {test_id.split("::")[0] for entries in stored.values() for test_id in entries}
-    ids = _ids_of(args.ids) if args.ids else collect(modules)
-    orphans = {slug: store.orphans(slug, ids, complete=True) for slug in stored}
-    orphans = {slug: gone for slug, gone in orphans.items() if gone}
-    total = sum(map(len, orphans.values()))
-    if not total:
-        print(f"nothing to prune: each baseline has its test ({count(len(ids), 'test')} known)")
-        return 0
-    verb = "deleted" if args.yes else "would delete"
-    for slug, gone in orphans.items():
-        if args.yes:
-            store.remove(slug, gone)
-        print(f"{slug}: {verb} {count(len(gone), 'baseline')} without a test")
-        print(*(f"  {test_id}" for test_id in gone), sep="\n")
-    if not args.yes:
-        print("to delete them: kernelpin baselines prune --yes")
-    return 0 if args.yes else 1
-
-
-def _ids_of(name: str) -> frozenset[str]:
-    from kernelpin.baselines import BaselineError
-
-    text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-    ids = frozenset(line.strip() for line in text.splitlines() if "::" in line)
-    if not ids:
-        # A list that failed to be made must not delete everything.
-        raise BaselineError("holds no test id (path::name): nothing is judged by it", name)
-    return ids
+    return prune(_store(args), args)
 
 
 def _accept(args: argparse.Namespace) -> int:

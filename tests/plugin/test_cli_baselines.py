@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ H200 = Gpu(
     compute_capability=(9, 0),
     sm_clock_max_mhz=1980,
 )
+A100 = replace(H200, name="NVIDIA A100-SXM4-80GB", slug="nvidia-a100-sxm4-80gb")
 SLOW = "perf_tests/test_timings.py::test_time[mlp]"
 SAME = "perf_tests/test_timings.py::test_time[linear]"
 COUNTS = "perf_tests/test_counts.py::test_counts"
@@ -363,7 +365,7 @@ class TestPrune:
             1,
             "nvidia-h200: would delete 1 baseline without a test\n"
             f"  {COUNTS}\n"
-            "to delete them: kernelpin baselines prune --yes\n",
+            "to delete them: kernelpin baselines prune --ids ids --yes\n",
             "",
         )
         assert stored() == before
@@ -409,6 +411,95 @@ class TestPrune:
         assert "collecting failed (pytest's exit code 2), nothing is judged:" in err
         assert "nothing_of_that_name" in err
         assert len(stored()) == 3
+
+    @pytest.fixture
+    def on(self, monkeypatch):
+        """Say which GPU this machine has."""
+
+        def has(gpu, why="no driver"):
+            monkeypatch.setattr("kernelpin.machine.current_gpu", lambda: gpu)
+            monkeypatch.setattr("kernelpin.machine.why_no_gpu", lambda: "" if gpu else why)
+
+        return has
+
+    @pytest.fixture
+    def narrowed(self, suite):
+        """`SAME` is collected with CUDA alone; the file of `COUNTS` is gone."""
+        path = Path("perf_tests/test_timings.py")
+        path.write_text(
+            path.read_text().replace(", pytest.param('linear', marks=pytest.mark.x)", "")
+        )
+        return suite
+
+    @pytest.mark.parametrize("gpu", [None, A100], ids=["no-gpu", "another"])
+    def test_keeps_what_may_be_a_test_on_its_gpu_alone(self, narrowed, on, gpu):
+        on(gpu)
+        here = "no GPU, no driver" if gpu is None else "NVIDIA A100-SXM4-80GB"
+        code, out, err = narrowed("prune", "--yes")
+        assert (code, err) == (1, "")
+        assert out == (
+            f"nvidia-h200: deleted 1 baseline without a test\n  {COUNTS}\n"
+            "nvidia-h200: kept 1 baseline whose test is not collected here, and may exist only on "
+            f"that GPU (here: {here})\n  {SAME}\n"
+            "to delete what is kept: prune on a machine with that GPU or, if those tests are gone "
+            "there too: kernelpin baselines prune --everywhere --yes\n"
+        )
+        assert list(stored()) == [SAME, SLOW]
+
+    def test_deletes_it_where_that_gpu_is(self, narrowed, on):
+        on(H200)
+        assert narrowed("prune", "--yes")[0] == 0
+        assert list(stored()) == [SLOW]
+
+    def test_deletes_it_everywhere_when_told_to(self, narrowed, on):
+        on(None)
+        code, out, _ = narrowed("prune", "--everywhere")
+        assert code == 1
+        assert out.endswith("to delete them: kernelpin baselines prune --everywhere --yes\n")
+        assert narrowed("prune", "--everywhere", "--yes")[0] == 0
+        assert list(stored()) == [SLOW]
+
+    @pytest.mark.parametrize("gpu", [None, H200], ids=["no-gpu", "its-gpu"])
+    @pytest.mark.parametrize("options", [[], ["--everywhere"]])
+    def test_never_judges_a_module_that_is_skipped(self, suite, on, gpu, options):
+        on(gpu)
+        Path("perf_tests/test_counts.py").write_text(
+            "import pytest\npytest.importorskip('no_such_kernels')\ndef test_counts(): pass\n"
+        )
+        code, out, _ = suite("prune", "--yes", *options)
+        assert code == 0
+        assert out == (
+            "nvidia-h200: kept 1 baseline, not judged: perf_tests/test_counts.py was skipped while "
+            "it was collected: could not import 'no_such_kernels': No module named "
+            "'no_such_kernels'\n"
+            "nothing to prune: no baseline is known to lack its test (2 tests)\n"
+        )
+        assert len(stored()) == 3
+
+    def test_never_judges_a_module_that_is_not_looked_into(self, suite, on):
+        on(H200)
+        Path("perf_tests/test_counts.py").write_text("def test_counts(): pass\n")
+        Path("conftest.py").write_text(
+            "import pytest\n@pytest.hookimpl(wrapper=True)\n"
+            "def pytest_collect_file(file_path):\n"
+            "    found = yield\n    return [] if 'counts' in file_path.name else found\n"
+        )
+        code, _, _ = suite("prune", "--yes")
+        assert code == 2  # pytest calls the file not found
+        assert len(stored()) == 3
+
+    @pytest.mark.parametrize("option", ["--lf", "--ff", "--sw", "--lf --lfnf=none", "-k=mlp"])
+    def test_sees_what_the_last_run_of_the_tests_hides(self, suite, on, option):
+        on(H200)
+        Path("perf_tests/test_counts.py").write_text("def test_counts(): pass\n")
+        Path("pytest.ini").write_text(f"[pytest]\naddopts = {option}\nmarkers =\n  x: one\n")
+        failed = Path(".pytest_cache/v/cache/lastfailed")
+        failed.parent.mkdir(parents=True)
+        failed.write_text(f'{{"{SLOW}": true}}')
+        code, out, _ = suite("prune", "--yes")
+        assert (code, len(stored())) == (0, 3)
+        assert out == "nothing to prune: no baseline is known to lack its test (3 tests)\n"
+        assert failed.read_text() == f'{{"{SLOW}": true}}'
 
     def test_outside_of_the_project_judges_nothing(self, run):
         code, _, err = run("prune", "--yes")

@@ -130,3 +130,24 @@ def test_a_damaged_file_is_told_on_a_machine_without_a_gpu_too(project, ci):
     assert result.ret == (pytest.ExitCode.TESTS_FAILED if ci else pytest.ExitCode.OK)
     assert f"{'error' if ci else 'warning'}: " in text_of(result)
     assert "test_speed.json:2: merge conflict marker <<<<<<<" in text_of(result)
+
+
+@pytest.mark.parametrize("how", ["module", "class", "xdist"])
+def test_a_module_that_is_skipped_is_named_and_not_to_be_deleted(gated, how):
+    skip = "pytest.importorskip('no_such_kernels')\n"
+    if how == "class":
+        body = f"class TestIt:\n    {skip}    def test_x(self, stopwatch): pass\n"
+    else:
+        body = f"{skip}def test_x(stopwatch): pass\n"
+    gated.write("test_other.py", f"import pytest\n{body}")
+    name = "TestIt::test_x" if how == "class" else "test_x"
+    gated.baseline(name, figures(30.0), file="test_other.py")
+    result = gated.run(*(["-n1"] if how == "xdist" else []), ci=True)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (said,) = [x for x in text_of(result).splitlines() if x.startswith("error: baselines")]
+    assert said.startswith(
+        f"error: baselines that nothing was compared with: test_other.py::{name}; test_other.py "
+        "was skipped while it was collected (could not import 'no_such_kernels'"
+    )
+    assert said.endswith("): install what it needs")
+    assert "prune" not in text_of(result)

@@ -51,6 +51,7 @@ class Gate:
         self.tally = Tally()
         self.rows: dict[str, dict[str, Any]] = {}
         self.collected: list[str] = []
+        self.skipped: list[pytest.CollectReport] = []  # modules that were, while being collected
         self.selected: dict[str, str] | None = None
         self.filtered = False
         self.hidden: set[str] = set()  # judged failed, reported as something else
@@ -83,6 +84,9 @@ class Gate:
             if told["row"]["failed"] and report.outcome in ("passed", "skipped"):
                 known = hasattr(report, "wasxfail")
                 (self.expected if known else self.hidden).add(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.skipped += [report] if report.skipped else []
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection(self) -> Iterator[None]:
@@ -242,7 +246,9 @@ class Gate:
         if self.filtered or self.selected is None:
             return
         failed = self._failed()
-        found = stale(self.config, self._slug(judged), self.collected, failed, self.tally)
+        found = stale(
+            self.config, self._slug(judged), self.collected, failed, self.tally, self.skipped
+        )
         (self.problems if ci else self.warnings).extend(found.told)
         self.warnings += found.passed_over
 

@@ -5,8 +5,8 @@ The test is gone, measures no longer or was skipped; or nobody can read the file
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,16 +25,18 @@ if TYPE_CHECKING:
 class Stale:
     """`orphans`: ids of entries without a test; `damaged`: what is wrong with a file.
 
-    `unmeasured`: of entries whose test passed and measured nothing; `skipped`: was skipped.
+    `unmeasured`: of entries whose test passed and measured nothing; `skipped`: whose test was
+    skipped; `uncollected`: whose module was, while it was collected, by the reason.
     """
 
     orphans: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    uncollected: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.orphans or self.damaged or self.unmeasured)
+        return bool(self.orphans or self.damaged or self.unmeasured or self.uncollected)
 
     @property
     def told(self) -> list[str]:
@@ -45,6 +47,8 @@ class Stale:
                 f"baselines without a test: {_few(self.orphans)}; renamed? record the new name. "
                 "gone? kernelpin baselines prune --yes"
             )
+        for why, test_ids in self.uncollected.items():
+            lines.append(f"baselines that nothing was compared with: {_few(test_ids)}; {why}")
         if self.unmeasured:
             lines.append(
                 f"baselines whose test passed and measured nothing: {_few(self.unmeasured)}; "
@@ -76,8 +80,11 @@ def stale(
     collected: Collection[str],
     told: Collection[str],
     tally: Tally,
+    uncollected: Collection[pytest.CollectReport],
 ) -> Stale:
     """This GPU's baselines that are stale, as far as this run can know.
+
+    `skipped`: the modules, classes and folders that were, while they were collected.
 
     `told`: the tests that failed, and so said themselves where their file is damaged. Without a
     `slug` no test has told the GPU; torch is then asked, but only where it matters.
@@ -88,8 +95,10 @@ def stale(
 
     store = Store(baselines_folder(config))
     if slug is not None:
-        return _of(config, store, slug, collected, told, tally)
-    found = {each: _of(config, store, each, collected, told, tally) for each in store.gpus()}
+        return _of(config, store, slug, collected, told, tally, uncollected)
+    found = {
+        each: _of(config, store, each, collected, told, tally, uncollected) for each in store.gpus()
+    }
     gpu = gpu_of(config) if any(found.values()) else None
     if gpu is not None:
         return found.get(gpu.slug, Stale())
@@ -104,6 +113,7 @@ def _of(
     collected: Collection[str],
     told: Collection[str],
     tally: Tally,
+    uncollected: Collection[pytest.CollectReport],
 ) -> Stale:
     from kernelpin.baselines import BaselineError
 
@@ -125,14 +135,43 @@ def _of(
         if (place := _place(config, nodeid)) not in known
         and _was_looked_at(config, place[0], modules)
     ]
+    # Deleting is no answer there: the tests may well be in the module.
+    left_out: dict[str, tuple[str, ...]] = {}
+    for nodeid in orphans:
+        why = _why_skipped(config, nodeid, uncollected)
+        if why is not None:
+            left_out[why] = (*left_out.get(why, ()), nodeid)
+    hidden = {nodeid for nodeids in left_out.values() for nodeid in nodeids}
 
     def among(ids: Collection[str]) -> tuple[str, ...]:
         places = {_place(config, nodeid) for nodeid in ids}
         return tuple(nodeid for nodeid in sorted(entries) if _place(config, nodeid) in places)
 
     return Stale(
-        tuple(orphans), tuple(damaged), among(tally.unmeasured), among(tally.skipped - tally.ran)
+        tuple(it for it in orphans if it not in hidden),
+        tuple(damaged),
+        among(tally.unmeasured),
+        among(tally.skipped - tally.ran),
+        left_out,
     )
+
+
+def _why_skipped(
+    config: pytest.Config, nodeid: str, skipped: Collection[pytest.CollectReport]
+) -> str | None:
+    """Say that the module, class or folder of a test was skipped as a whole; None: it was not."""
+    from kernelpin.baselines.collecting import skip_reason
+
+    module, name = _place(config, nodeid)
+    for report in skipped:
+        place, within = _place(config, report.nodeid)
+        inside = name.startswith(f"{within}::") if within else place in (module, *module.parents)
+        if inside and (place == module or not within):
+            why = skip_reason(report)
+            return (
+                f"{report.nodeid} was skipped while it was collected ({why}): install what it needs"
+            )
+    return None
 
 
 def _place(config: pytest.Config, nodeid: str) -> tuple[Path, str]:
