@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from kernelpin.render.plain import never_unprintable
+
 _PIPE_CLOSED = 141  # what a shell calls the end by SIGPIPE
 # Each module offers `register(subparsers)`, which adds its command and sets `func`; it may set
 # `of_unknown`, what more to say of an unknown argument.
@@ -17,6 +19,7 @@ COMMANDS = ("inspect", "baselines_cli", "record", "folds")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0: done, 1: what was asked for does not hold, 2: wrong use or input."""
+    never_unprintable()
     parser = argparse.ArgumentParser(
         prog="kernelpin",
         description="Which kernels a PyTorch program runs, and how long they take.",

@@ -22,11 +22,6 @@ DIFF_CODES = (
     "trace of a few steps cannot tell changes of a few percent."
 )
 
-# For an output that has no such characters.
-_ASCII = str.maketrans(
-    {"├": "|", "└": "`", "─": "-", "│": "|", "×": "x", "µ": "u", "…": "~", "←": "<", "–": "-"}
-)
-
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands `show` and `diff`."""
@@ -123,11 +118,5 @@ def _wants_color() -> bool:
 
 
 def _print(lines: Iterable[str], status: int) -> int:
-    """Write the lines, in ASCII where the terminal knows no other."""
-    text = "\n".join(lines) + "\n"
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        text = text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
-    sys.stdout.write(text)
+    sys.stdout.write("\n".join(lines) + "\n")
     return status

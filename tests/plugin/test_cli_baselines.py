@@ -508,6 +508,36 @@ class TestPrune:
         assert len(stored()) == 3
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("list", 0, "39.98 us"),
+        ("diff report/proposed", 1, "39.98 us  47.98 us"),
+        ("accept report/proposed", 1, "39.98 us  47.98 us"),
+        ("accept report/proposed --reason x", 0, "accepted 1 baseline into"),
+        ("prune --ids ids", 1, "test_x[\\xfc-u]"),
+        ("prune --ids ids --yes", 0, "test_x[\\xfc-u]"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["ascii", "ascii:strict", "cp1252"])
+def test_an_output_without_our_characters_ends_no_command(run, command, code, said, encoding):
+    Store("baselines").write_proposed("more", [timed("perf_tests/test_x.py::test_x[\xfc-µ]", 7.0)])
+    assert run("accept", "more")[0] == 0
+    propose(timed(SLOW, 48.0))
+    Path("ids").write_text(f"{SLOW}\n{SAME}\n{COUNTS}\n")
+    main_ = "from kernelpin.cli import main; raise SystemExit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", main_, "baselines", *command.split()],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (code, False)
+    if encoding == "cp1252":
+        said = said.replace(" us", " µs").replace("\\xfc-u", "\xfc-µ")
+    assert said in done.stdout.decode(encoding.partition(":")[0])
+
+
 def test_the_command_wants_one_of_its_own(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["baselines"])
