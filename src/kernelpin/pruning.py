@@ -99,7 +99,14 @@ def _say_each(test_ids: Sequence[str]) -> None:
 def _ids_of(name: str) -> frozenset[str]:
     from kernelpin.baselines import BaselineError
 
-    text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BaselineError(
+            f"byte {error.object[error.start]:#04x} at offset {error.start} is no text in "
+            f"{error.encoding}: give the test ids, one a line (`pytest --collect-only -q`)",
+            "stdin" if name == "-" else name,
+        ) from None
     ids = frozenset(line.strip() for line in text.splitlines() if "::" in line)
     if not ids:
         # A list that failed to be made must not delete everything.

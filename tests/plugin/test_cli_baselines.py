@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import shutil
 import subprocess
@@ -344,6 +345,15 @@ class TestDiff:
         assert code == 2
         assert "no-such: no such revision, and no such file or folder" in err
 
+    def test_against_a_commit_with_a_name_that_is_no_text(self, committed):
+        Path(os.fsdecode(b"baselines/note-\x96.txt")).write_text("x")
+        for command in (
+            ["add", "."],
+            ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
+        ):
+            subprocess.run(["git", *command], check=True)
+        assert committed("diff") == (0, "no baseline differs from HEAD\n", "")
+
     def test_against_a_commit_with_a_damaged_file_names_it(self, committed):
         Path("baselines/nvidia-h200/test_counts.json").write_text("{")
         for command in (
@@ -384,6 +394,19 @@ class TestPrune:
         code, _, err = run("prune", "--ids", "ids", "--yes")
         assert code == 2
         assert "ids: holds no test id (path::name): nothing is judged by it" in err
+        assert len(stored()) == 3
+
+    @pytest.mark.parametrize("name", ["ids", "-"])
+    def test_by_what_is_no_text_judges_nothing(self, run, monkeypatch, name):
+        Path("ids").write_bytes(b"test_x.py::test_\x96\n")
+        stdin = io.TextIOWrapper(io.BytesIO(Path("ids").read_bytes()), encoding="utf-8")
+        monkeypatch.setattr("sys.stdin", stdin)
+        code, out, err = run("prune", "--ids", name, "--yes")
+        assert (code, out) == (2, "")
+        assert err == (
+            f"kernelpin: error: {'stdin' if name == '-' else name}: byte 0x96 at offset 16 is no "
+            "text in utf-8: give the test ids, one a line (`pytest --collect-only -q`)\n"
+        )
         assert len(stored()) == 3
 
     @pytest.fixture

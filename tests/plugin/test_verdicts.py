@@ -326,6 +326,20 @@ def test_another_metric_or_input_is_incomparable(timed, other):
     timed.run(ci=True).assert_outcomes(failed=1)
 
 
+def test_a_baseline_of_one_process_is_told_with_its_file_and_can_be_recorded_again(project):
+    project.timing_tests("test_a")
+    project.baseline("test_a", (41.2,))
+    project.measured("test_a", *figures(47.9, 8))
+    result = project.run(ci=True)
+    result.assert_outcomes(failed=1)
+    assert (
+        "baselines/nvidia-h200/test_speed.json: the baseline has 1 process figure, to compare with "
+        "it takes 2 or more: kernelpin record -n 8 -- test_speed.py::test_a"
+    ) in text_of(result)
+    project.run("--kernelpin-update=all", "--kernelpin-reason=why").assert_outcomes(passed=1)
+    assert len(project.stored()["test_speed.py::test_a"].processes) == 8
+
+
 def test_processes_that_are_measured_to_be_proposed_do_not_re_roll_the_verdict(timed):
     timed.measured("test_flash", 47.9, *figures(47.9, 4), *figures(41.2, 20))
     result = timed.run("--kernelpin-report=report")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -507,6 +508,21 @@ class TestWriters:
         assert done.written
         assert list(path.parent.glob(".*.tmp")) == []
         assert set(store.entries(H200.slug)) == {TEST, OTHER}
+
+    def test_a_full_disk_leaves_the_old_file_no_draft_and_a_message_with_its_name(
+        self, tmp_path, monkeypatch
+    ):
+        path = tmp_path / "test_x.json"
+        path.write_bytes(b"old")
+
+        def full(_):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match=r"No space left on device: '.*test_x\.json'"):
+            store_module.replace_file(path, b"new")
+        assert [p.name for p in tmp_path.iterdir()] == ["test_x.json"]
+        assert path.read_bytes() == b"old"
 
     def test_two_processes_accepting_at_once_lose_nothing(self, tmp_path):
         folder = tmp_path / "baselines"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -16,9 +17,9 @@ def entries_at(folder: Path, revision: str) -> dict[str, dict[str, Entry]]:
     # `--end-of-options`: a revision that starts with a dash is none of git's options.
     verify = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", revision)
     commit = verify.decode().strip()
-    names = _git(folder, "ls-tree", "-r", "-z", "--name-only", commit, ".").decode().split("\0")
+    names = _git(folder, "ls-tree", "-r", "-z", "--name-only", commit, ".")
     found: dict[str, dict[str, Entry]] = {}
-    for path in map(Path, filter(None, names)):
+    for path in map(Path, filter(None, os.fsdecode(names).split("\0"))):
         if len(path.parts) == 2 and is_baseline(path):
             content = _git(folder, "show", f"{commit}:./{path.as_posix()}")
             file = parse(content, f"{revision}:{folder / path}")

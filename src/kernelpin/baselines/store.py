@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ NO_BASELINES = frozenset({"fold_map.json"})
 LOCK_SECONDS = 60.0
 # A card's own figures carry its offset alone; fewer than a baseline takes say too little.
 MIN_OWN_PROCESSES = MIN_PROCESSES
+# One figure has no spread: that is what a difference is judged by.
+MIN_COMPARED = 2
 
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
@@ -187,6 +190,18 @@ class Store:
             return Incomparable(
                 f"the baseline is of something else: {difference}", difference, entry
             )
+        if (
+            entry.source == "measured"
+            and metric != "counts"
+            and len(entry.processes) < MIN_COMPARED
+        ):
+            few = f"{len(entry.processes)} process figure"
+            return Incomparable(
+                f"{path}: the baseline has {few}, to compare with it takes {MIN_COMPARED} or more: "
+                f"kernelpin record -n {MIN_PROCESSES} -- {shlex.quote(test_id)}",
+                few,
+                entry,
+            )
         minor = torch_minor(gpu.torch)
         counts = (entry.counts or {}).get(minor)
         if metric == "counts" and counts is None:
@@ -325,11 +340,17 @@ def replace_file(path: Path, content: bytes) -> None:
     for stale in path.parent.glob(f".{path.name}.*.tmp"):
         stale.unlink(missing_ok=True)  # of a process that was killed before its rename
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with draft.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)
+    try:
+        with draft.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    except BaseException as error:
+        draft.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a full disk is told without one
+        raise
     if hasattr(os, "O_DIRECTORY"):
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
