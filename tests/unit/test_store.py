@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import random
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -47,6 +50,7 @@ from hypothesis.stateful import (
 )
 
 from kernelpin.baselines import BaselineError, Store, accept, propose
+from kernelpin.baselines import lock as lock_module
 from kernelpin.baselines import store as store_module
 from kernelpin.baselines.acceptance import read_proposed
 from kernelpin.baselines.entry import spread_of
@@ -66,7 +70,7 @@ SAMPLE = encode(
 
 @pytest.fixture(scope="module", autouse=True)
 def locks_of_their_own(tmp_path_factory):
-    """A lock lies in the temporary folder for good, and these tests make many."""
+    """Where a file system has no locks, one lies in the temporary folder for good."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("locks")))
         patch.setattr(tempfile, "tempdir", None)
@@ -481,7 +485,7 @@ TestTheStore.settings = settings(FEW, stateful_step_count=15)
 
 
 class TestWriters:
-    def test_a_killed_process_leaves_the_old_file_and_the_next_one_clears_its_draft(self, tmp_path):
+    def test_a_killed_process_leaves_the_old_file_and_a_later_one_clears_its_draft(self, tmp_path):
         store = Store(tmp_path / "baselines")
         accept(store, store.proposed([proposal(samples(*around(40.0)))]).values())
         path = store.file_for(H200.slug, TEST)
@@ -500,7 +504,8 @@ class TestWriters:
         done = subprocess.run([sys.executable, "-c", code, store.folder, path], check=False)
         assert done.returncode == -signal.SIGKILL
         assert path.read_bytes() == before
-        assert len(list(path.parent.glob(".*.tmp"))) == 1
+        (draft,) = path.parent.glob(".*.tmp")
+        os.utime(draft, (time.time() - 4000, time.time() - 4000))
         # The dead process's lock is gone with it.
         done = accept(
             store, store.proposed([proposal(samples(*around(7.0)), test_id=OTHER)]).values()
@@ -524,7 +529,9 @@ class TestWriters:
         assert [p.name for p in tmp_path.iterdir()] == ["test_x.json"]
         assert path.read_bytes() == b"old"
 
-    def test_two_processes_accepting_at_once_lose_nothing(self, tmp_path):
+    @pytest.mark.parametrize("how", ["one folder", "a link"])
+    def test_two_processes_accepting_at_once_lose_nothing(self, tmp_path, how):
+        """Whatever their TMPDIR is, and by whichever way they come to a GPU's folder."""
         folder = tmp_path / "baselines"
         code = textwrap.dedent(
             """
@@ -543,9 +550,18 @@ class TestWriters:
             place = tmp_path / test[-2:].strip("_")
             Store(folder).write_proposed(place, [proposal(samples(*around(40.0)), test_id=test)])
             places.append(place)
-        writers = [
-            subprocess.Popen([sys.executable, "-c", code, folder, *places[i::2]]) for i in (0, 1)
-        ]
+        writers = []
+        for i in (0, 1):
+            own = tmp_path / f"tmp{i}"
+            own.mkdir()
+            seen_as = folder
+            if how == "a link":
+                seen_as = tmp_path / f"project{i}"
+                seen_as.mkdir()
+                (folder / H200.slug).mkdir(parents=True, exist_ok=True)
+                (seen_as / H200.slug).symlink_to(folder / H200.slug)
+            command = [sys.executable, "-c", code, seen_as, *places[i::2]]
+            writers.append(subprocess.Popen(command, env={**os.environ, "TMPDIR": str(own)}))
         assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
         assert set(Store(folder).entries(H200.slug)) == set(tests)
 
@@ -570,7 +586,85 @@ class TestWriters:
             stop.set()
             writer.join()
 
-    def test_a_writer_that_waits_too_long_says_for_what(self, tmp_path, monkeypatch):
+    def test_the_draft_of_another_writer_is_left_alone(self, tmp_path):
+        path = tmp_path / "test_x.json"
+        foreign = tmp_path / f".test_x.json.{os.getpid()}.tmp"
+        foreign.write_bytes(b"half")
+        store_module.replace_file(path, b"new")
+        assert foreign.read_bytes() == b"half"
+        assert path.read_bytes() == b"new"
+
+    @pytest.fixture(params=["folder", "file", "temporary file"])
+    def lockable(self, request, monkeypatch):
+        """What a file system lets one lock: a folder, what is open for writing alone, nothing."""
+        real = fcntl.flock
+
+        def flock(descriptor, operation):
+            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            if request.param == "temporary file" or (request.param == "file" and not is_file):
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            real(descriptor, operation)
+
+        monkeypatch.setattr(lock_module, "fcntl", SimpleNamespace(**vars(fcntl) | {"flock": flock}))
+        return request.param
+
+    def test_a_lock_leaves_nothing_and_makes_no_folder_for_good(self, tmp_path, lockable):
+        store = Store(tmp_path / "not" / "here")
+        with store.locked():
+            assert store.folder.is_dir()
+        if lockable != "temporary file":  # that one lies where no one can tell who waits for it
+            assert list(tmp_path.iterdir()) == []
+            (tmp_path / "not").mkdir()
+        with store.locked():
+            (store.folder / "x").touch()
+        assert [path.name for path in store.folder.iterdir()] == ["x"]
+
+    def test_a_lock_is_that_of_the_folder_there_is_now(self, tmp_path, monkeypatch):
+        """Whoever had the lock before may have removed the folder, and another made it again."""
+        store = Store(tmp_path / "gone")
+        store.folder.mkdir()
+        monkeypatch.setattr(store_module, "LOCK_SECONDS", 0.1)
+        taken = []
+
+        def flock(descriptor, operation):
+            if not taken:
+                store.folder.rename(tmp_path / "old")
+                store.folder.mkdir()
+            taken.append(descriptor)
+            fcntl.flock(descriptor, operation)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(lock_module, "fcntl", SimpleNamespace(**vars(fcntl) | {"flock": flock}))
+            held = store.locked()
+            held.__enter__()
+        with pytest.raises(BaselineError, match="another process"), Store(store.folder).locked():
+            pass
+        held.__exit__(None, None, None)
+
+    def test_a_lock_is_held_by_one_at_a_time(self, tmp_path, lockable):
+        """In a folder that goes whenever nobody has it, too."""
+        counter = tmp_path / "counter"
+        counter.write_text("0")
+        failed = []
+
+        def count():
+            try:
+                for _ in range(10):
+                    with Store(tmp_path / "gone").locked():
+                        found = int(counter.read_text())
+                        time.sleep(0.001)
+                        counter.write_text(str(found + 1))
+            except Exception as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=count) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (counter.read_text(), failed) == ("30", [])
+
+    def test_a_writer_that_waits_too_long_says_for_what(self, tmp_path, monkeypatch, lockable):
         monkeypatch.setattr(store_module, "LOCK_SECONDS", 0.1)
         one, two = Store(tmp_path), Store(tmp_path)
         failed = []

@@ -8,18 +8,15 @@ point leaves each file as it was or as it was to be, and two writers at once los
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import shlex
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import msgspec
-from filelock import FileLock, Timeout
 
 from kernelpin.baselines.device import (
     device_of,
@@ -36,7 +33,9 @@ from kernelpin.baselines.entry import (
     Pending,
     torch_minor,
 )
+from kernelpin.baselines.lock import locked
 from kernelpin.baselines.proposal import Proposal, fingerprint, propose
+from kernelpin.baselines.replacing import replace_file
 from kernelpin.baselines.text import BaselineError, encode, parse
 from kernelpin.trace import slugify
 
@@ -311,17 +310,27 @@ class Store:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the only right to change this folder; BaselineError after a minute's wait."""
-        # The lock's file lies outside: beside the baselines it would make every checkout dirty.
-        key = hashlib.sha256(str(self.folder.resolve()).encode()).hexdigest()[:16]
-        user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
-        path = Path(tempfile.gettempdir()) / f"kernelpin-{user}-{key}.lock"
+        """Hold the only right to change this folder; BaselineError after a minute's wait.
+
+        A GPU's folder, or a file, that is a link may be another project's as well: what it leads
+        to is locked, too.
+        """
+        with contextlib.ExitStack() as held:
+            self._lock(held, self.folder)
+            real = {Path(os.path.realpath(d)) for d in self.folder.iterdir() if d.is_dir()}
+            files = (path for slug in self.gpus() for path in self.files(slug))
+            real |= {Path(os.path.realpath(path)).parent for path in files}
+            # In one order: two that want the same ones do not wait for each other.
+            for folder in sorted(real - {Path(os.path.realpath(self.folder))}):
+                self._lock(held, folder)
+            yield
+
+    def _lock(self, held: contextlib.ExitStack, folder: Path) -> None:
         try:
-            with FileLock(path, timeout=LOCK_SECONDS):
-                yield
-        except Timeout:
+            held.enter_context(locked(folder, LOCK_SECONDS))
+        except TimeoutError as error:
             raise BaselineError(
-                f"another process has been changing it for {LOCK_SECONDS:.0f} s (lock {path})",
+                f"another process has been changing it for {LOCK_SECONDS:.0f} s (lock {error})",
                 str(self.folder),
             ) from None
 
@@ -332,31 +341,6 @@ def is_baseline(path: Path) -> bool:
 
 def read_file(path: Path) -> File:
     return parse(path.read_bytes(), str(path))
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Put `content` in the place of a file: readers and a crash see the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for stale in path.parent.glob(f".{path.name}.*.tmp"):
-        stale.unlink(missing_ok=True)  # of a process that was killed before its rename
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with draft.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(path)
-    except BaseException as error:
-        draft.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)  # a full disk is told without one
-        raise
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _entry_difference(entry: Entry, wanted: Mapping[str, str | None]) -> str | None:
