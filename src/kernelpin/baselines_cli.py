@@ -99,8 +99,10 @@ def _guarded(command: Command) -> Command:
 
 def _store(args: argparse.Namespace) -> Store:
     from kernelpin.baselines import BaselineError, Store
+    from kernelpin.baselines.store import refuse_dangling
 
     folder: Path = args.baselines
+    refuse_dangling(folder)
     if not folder.is_dir() and args.baselines_command != "accept":
         raise BaselineError(
             "no such folder; --baselines names another, and kernelpin record makes it", str(folder)

@@ -151,3 +151,15 @@ def test_a_module_that_is_skipped_is_named_and_not_to_be_deleted(gated, how):
     )
     assert said.endswith("): install what it needs")
     assert "prune" not in text_of(result)
+
+
+def test_a_link_into_nowhere_is_no_missing_baseline(gated):
+    path = gated.path / "baselines" / "nvidia-h200" / "test_speed.json"
+    path.unlink()
+    path.symlink_to("not-fetched.json")
+    result = gated.run(ci=True)
+    result.assert_outcomes(failed=2)
+    assert "test_speed.json: is a link to not-fetched.json, which is not here" in text_of(result)
+    assert gated.run("--kernelpin-update=all").ret == pytest.ExitCode.TESTS_FAILED
+    assert path.is_symlink()
+    assert not path.exists()

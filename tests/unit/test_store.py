@@ -693,6 +693,52 @@ class TestWriters:
             Store(store.folder).read(path)
 
 
+class TestLinks:
+    @pytest.fixture(params=["file", "gpu", "folder"])
+    def linked(self, request, tmp_path):
+        """A store of one entry that is elsewhere: the link, what it leads to, the real file."""
+        store = Store(tmp_path / "baselines")
+        accept(store, store.proposed([proposal(samples(*around(40.0)))]).values())
+        path = store.file_for(H200.slug, TEST)
+        link = {"file": path, "gpu": path.parent, "folder": store.folder}[request.param]
+        target = tmp_path / "shared"
+        link.rename(target)
+        link.symlink_to(target)
+        return store, link, target, Path(os.path.realpath(path))
+
+    def test_are_written_through(self, linked):
+        store, link, target, real = linked
+        faster = store.proposed([proposal(samples(*around(30.0)), verdict="FASTER")])
+        assert accept(store, faster.values()).written
+        assert link.is_symlink()
+        assert parse(real.read_bytes(), "x").entries[TEST].median == pytest.approx(30.0)
+        assert list(target.parent.glob("**/.*.tmp")) == []
+
+    def test_keep_the_others_when_entries_are_removed(self, linked):
+        store, link, _, real = linked
+        more = store.proposed([proposal(samples(*around(7.0)), test_id=OTHER)])
+        accept(store, more.values())
+        assert store.remove(H200.slug, [TEST]) == (TEST,)
+        assert link.is_symlink()
+        assert list(parse(real.read_bytes(), "x").entries) == [OTHER]
+
+    def test_into_nowhere_are_no_missing_baselines(self, linked):
+        store, link, target, _ = linked
+        proposed = store.proposed([proposal(samples(*around(30.0)))])
+        target.rename(target.with_name("away"))
+        told = f"{link}: is a link to {target}, which is not here: fetch that"
+        for action in (
+            lambda: store.lookup(H200, TEST, "device_us"),
+            lambda: accept(store, proposed.values()),
+            lambda: store.proposed([proposal(samples(*around(30.0)))]),
+        ):
+            with pytest.raises(BaselineError) as caught:
+                action()
+            assert str(caught.value).startswith(told)
+        assert link.is_symlink()
+        assert not target.exists()
+
+
 def test_many_entries_are_read_and_looked_up_quickly(tmp_path):
     store = Store(tmp_path / "baselines")
     generator = random.Random(0)

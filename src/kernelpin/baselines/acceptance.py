@@ -187,7 +187,7 @@ class _Plan:
         reason: str | None,
     ) -> None:
         path = self.store.file_for(slug, test_id)
-        stored = self.files.get(path) or (self.store.read(path) if path.is_file() else None)
+        stored = self.files.get(path) or self.store.read_if_there(path)
         current = None if stored is None else stored.entries.get(test_id)
         try:
             if stored is not None:

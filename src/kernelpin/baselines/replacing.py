@@ -12,7 +12,11 @@ _STALE_S = 3600.0
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put `content` in the place of a file: readers and a crash see the old one or the new one."""
+    """Put `content` in the place of a file: readers and a crash see the old one or the new one.
+
+    A link stays one: what it leads to is replaced.
+    """
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     _clear_drafts(path)
     # Processes of two containers may have one number.

@@ -130,6 +130,7 @@ class Store:
                 return cached[1]
             file = read_file(path)
         except OSError as error:
+            refuse_dangling(path)
             raise BaselineError(f"cannot be read: {error.strerror}", str(path)) from None
         slug = slugify(file.device.name)
         if slug != path.parent.name:
@@ -152,6 +153,12 @@ class Store:
         self._read[path] = stamp, file
         return file
 
+    def read_if_there(self, path: Path) -> File | None:
+        """A stored file; None where there is none, but a link into nowhere is an error as well."""
+        refuse_dangling(self.folder)
+        refuse_dangling(path.parent)
+        return self.read(path) if os.path.lexists(path) else None
+
     def entries(self, slug: str) -> dict[str, Entry]:
         """Every entry of one GPU by test id, sorted."""
         found: dict[str, Entry] = {}
@@ -173,12 +180,12 @@ class Store:
         No `input` (empty) is another one than that of the baseline: it could be any.
         """
         path = self.file_for(gpu.slug, test_id)
+        file = self.read_if_there(path)
         gpus = self.gpus()
         if not gpus:
             return Missing(f"{self.folder} holds no baselines", "folder")
         if gpu.slug not in gpus:
             return Missing(f"no baselines for {gpu.name}; there are for {', '.join(gpus)}", "gpu")
-        file = self.read(path) if path.is_file() else None
         entry = None if file is None else file.entries.get(test_id)
         if file is None or entry is None:
             return Missing(f"no baseline for this test on {gpu.name}", "test")
@@ -263,7 +270,7 @@ class Store:
             gpu, test_id = measurement.gpu, measurement.test_id
             path = self.file_for(gpu.slug, test_id)
             place = path.relative_to(self.folder)
-            stored = self.read(path) if path.is_file() else None
+            stored = self.read_if_there(path)
             if stored is not None and difference_of(stored.device, device_of(gpu)) is not None:
                 stored = None
             current = None if stored is None else stored.entries.get(test_id)
@@ -315,6 +322,7 @@ class Store:
         A GPU's folder, or a file, that is a link may be another project's as well: what it leads
         to is locked, too.
         """
+        refuse_dangling(self.folder)
         with contextlib.ExitStack() as held:
             self._lock(held, self.folder)
             real = {Path(os.path.realpath(d)) for d in self.folder.iterdir() if d.is_dir()}
@@ -333,6 +341,16 @@ class Store:
                 f"another process has been changing it for {LOCK_SECONDS:.0f} s (lock {error})",
                 str(self.folder),
             ) from None
+
+
+def refuse_dangling(path: Path) -> None:
+    """BaselineError for a link to what is not here: there are figures, and nobody can read them."""
+    if path.is_symlink() and not path.exists():
+        raise BaselineError(
+            f"is a link to {os.readlink(path)}, which is not here: fetch that (git annex get, a "
+            "mount), or delete the link and record again",
+            str(path),
+        )
 
 
 def is_baseline(path: Path) -> bool:
