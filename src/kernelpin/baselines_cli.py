@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Entries: TypeAlias = "Mapping[str, Mapping[str, Entry]]"  # by GPU, by test id
 Command: TypeAlias = Callable[[argparse.Namespace], int]
 
+DEFAULT = Path("baselines")
 _EXIT_CODES = (
     "Exit codes: 0: done; 1: something is refused, differs, or waits for --yes, --everywhere or "
     "--reason; 2: wrong use or a damaged file."
@@ -74,7 +75,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         command.add_argument(
             "--baselines",
             type=Path,
-            default=Path("baselines"),
+            default=DEFAULT,
             metavar="DIR",
             help="where they are stored (default: baselines)",
         )
@@ -100,9 +101,19 @@ def _guarded(command: Command) -> Command:
 def _store(args: argparse.Namespace) -> Store:
     from kernelpin.baselines import BaselineError, Store
     from kernelpin.baselines.store import refuse_dangling
+    from kernelpin.state_of_code import root_of
 
     folder: Path = args.baselines
     refuse_dangling(folder)
+    if folder == DEFAULT and not folder.is_dir():
+        here = Path.cwd()
+        root = here if (here / ".git").exists() else root_of(here)
+        if root != here:
+            raise BaselineError(
+                f"not in this folder, and pytest keeps them in its rootdir, which is {root}: run "
+                "this there, or name the folder with --baselines",
+                str(folder),
+            )
     if not folder.is_dir() and args.baselines_command != "accept":
         raise BaselineError(
             "no such folder; --baselines names another, and kernelpin record makes it", str(folder)

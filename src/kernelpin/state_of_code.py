@@ -90,7 +90,7 @@ def _code(
                     and not {*written} & {*(folder / name).parents[: name.count("/")]}
                 )
                 return
-    root = _root(place) if most is None else place
+    root = root_of(place) if most is None else place
     if root not in seen:
         seen.add(root)
         yield from _contents(islice(_modules(root), most))
@@ -128,7 +128,7 @@ def _installed() -> Iterator[bytes]:
     yield from (text.encode(errors="replace") for text in sorted(set(told)))
 
 
-def _root(folder: Path) -> Path:
+def root_of(folder: Path) -> Path:
     """The nearest folder at or above this one that configures pytest, else this one."""
     for candidate in (folder, *folder.parents):
         if any((candidate / name).is_file() for name in _INI_FILES):

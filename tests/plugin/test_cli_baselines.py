@@ -565,3 +565,21 @@ def test_the_command_wants_one_of_its_own(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["baselines"])
     assert "COMMAND" in capsys.readouterr().err
+
+
+class TestFromAFolderBelowTheProject:
+    @pytest.mark.parametrize(
+        "command", [["list"], ["prune", "--yes"], ["diff"], ["accept", "../report/proposed"]]
+    )
+    def test_it_says_where_the_baselines_are_and_makes_none(
+        self, project, run, monkeypatch, command
+    ):
+        root = Path.cwd()
+        (root / "pytest.ini").write_text("[pytest]\n")
+        (root / "below").mkdir()
+        monkeypatch.chdir(root / "below")
+        code, out, err = run(*command)
+        assert (code, out) == (2, "")
+        assert "baselines: not in this folder" in err
+        assert f"its rootdir, which is {root}: run this there" in err
+        assert not Path("baselines").exists()
