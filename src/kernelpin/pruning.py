@@ -59,7 +59,7 @@ def _judged(store: Store, args: argparse.Namespace) -> tuple[dict[str, Orphans],
     stored = {slug: store.entries(slug) for slug in store.gpus()}
     if args.ids:
         ids = _ids_of(args.ids)
-        return {s: Orphans(store.orphans(s, ids, complete=True)) for s in stored}, len(ids)
+        return {s: Orphans(store.orphans(s, ids)) for s in stored}, len(ids)
     collected = collect({test_id.split("::")[0] for ids in stored.values() for test_id in ids})
     found = {s: orphans(ids, collected, gpu_is_here=args.everywhere) for s, ids in stored.items()}
     # Asking takes torch, and seconds: only where the answer matters.

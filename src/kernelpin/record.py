@@ -113,7 +113,16 @@ def _record(args: argparse.Namespace, journal: Path) -> int:
         return 1
     if journal.exists() and journal.stat().st_size:
         again = shlex.join(["kernelpin", "record", *sys.argv[2:]])
-        print(f"what was measured is kept: {again} goes on from there", file=sys.stderr)
+        if journal_for(args.pytest_args) == journal:
+            print(f"what was measured is kept: {again} goes on from there", file=sys.stderr)
+        else:
+            print(
+                "what was measured is kept, but the checkout is another now, so that the next "
+                "recording begins anew: a file that git does not ignore was written or changed "
+                f"meanwhile (a report, a log?). Undo that, and {again} goes on from there; or "
+                "let git ignore such files",
+                file=sys.stderr,
+            )
     if status > 128:
         return status
     return _INTERRUPTED if status == 2 else (2 if status in (4, 5) else 1)

@@ -60,6 +60,19 @@ def test_what_a_modules_marker_says_holds_where_the_tests_own_does_not(
     project.run().assert_outcomes(**{outcome: 1})
 
 
+def test_the_work_of_a_call_may_be_told_in_two_markers(project):
+    project.write(
+        "test_speed.py",
+        "import pytest\n"
+        "pytestmark = pytest.mark.kernelpin(flops=2 * 4096**3)\n"
+        "@pytest.mark.kernelpin(dtype='bf16', bytes=3)\n"
+        "def test_it(stopwatch):\n    stopwatch(print)\n",
+    )
+    project.baseline("test_it", figures(41.2))
+    project.measured("test_it", *figures(400.0, 12, seed=1))
+    assert "% of the dense bf16 peak" in text_of(project.run())
+
+
 def test_a_limit_in_the_baseline_holds_where_the_marker_has_none(project):
     project_with(project)
     project.baseline("test_it", figures(41.2), limit=0.01)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from small_project import figures, text_of
 
@@ -30,6 +32,17 @@ def test_what_runs_nothing_is_refused_in_ci_wherever_it_is_asked_for(project, mo
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     said = {"--co": "--collect-only"}.get(shows, shows)
     assert f"--kernelpin-require-gpu with {said}: no test would run" in result.stderr.str()
+
+
+def test_prune_collects_in_ci_too(project, monkeypatch):
+    project.timing_tests("test_it", marks=("gpu",))
+    project.baseline("test_it", figures(41.2))
+    project.write("tox.ini", "[pytest]\naddopts = --kernelpin-require-gpu\n")
+    monkeypatch.setenv("CI", "true")
+    project.pytester.chdir()
+    command = "import sys; from kernelpin.cli import main; sys.exit(main(['baselines', 'prune']))"
+    result = project.pytester.run(sys.executable, "-c", command)
+    assert "nothing to prune" in result.stdout.str()
 
 
 def test_none_selected_fails(project, monkeypatch):

@@ -399,7 +399,7 @@ def test_figures_of_two_codes_are_not_stored_as_one_recording(recording, capfd, 
     out, err = capfd.readouterr()
     many = "1 finished process" if len(then) == 1 else f"{len(then)} finished processes"
     assert (
-        f"going on from {many} of a run begun 14 minutes ago, a test; "
+        f"going on from {many} of a run begun 14 minutes ago per test; "
         "kernelpin record --fresh begins anew" in out
     )
     assert "not recorded: " in out

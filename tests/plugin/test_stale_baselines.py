@@ -66,6 +66,17 @@ def test_a_skipped_test_with_a_baseline_is_named(gated):
     )
 
 
+def test_one_that_is_expected_to_fail_was_checked(gated):
+    text = (gated.path / "test_speed.py").read_text()
+    gated.write("test_speed.py", text.replace("def test_b", "@pytest.mark.xfail\ndef test_b"))
+    gated.forget()
+    gated.measured("test_a", 41.2)
+    gated.measured("test_b", *[61.0] * 12)
+    result = gated.run(ci=True)
+    result.assert_outcomes(passed=1, xfailed=1)
+    assert "not checked against their baselines" not in text_of(result)
+
+
 def test_lf_that_runs_everything_looks_for_orphans(gated):
     gated.write("test_other.py", "def test_it(): raise ValueError\n")
     gated.run(ci=True)
@@ -149,7 +160,7 @@ def test_a_module_that_is_skipped_is_named_and_not_to_be_deleted(gated, how):
         f"error: baselines that nothing was compared with: test_other.py::{name}; test_other.py "
         "was skipped while it was collected (could not import 'no_such_kernels'"
     )
-    assert said.endswith("): install what it needs")
+    assert said.endswith("): run where it is not")
     assert "prune" not in text_of(result)
 
 

@@ -247,6 +247,18 @@ def test_one_that_is_disturbed_and_no_slower_is_no_red(timed):
     timed.run(ci=True).assert_outcomes(passed=10)
 
 
+def test_one_that_is_slower_beside_a_stranger_alone_is_no_red(timed):
+    """A neighbour slows whatever runs; that it is unclear counts among the unclear ones."""
+    others = [f"test_{number}" for number in range(9)]
+    timed.timing_tests("test_flash", *others)
+    for name in others:
+        timed.baseline(name, figures(41.2))
+        timed.measured(name, 41.2)
+    stranger = replace(STATE, strangers=(7,))
+    timed.measured("test_flash", *[47.0] * 6, reason=stranger.disqualifies, state=(stranger,))
+    timed.run(ci=True).assert_outcomes(passed=10)
+
+
 @pytest.mark.parametrize("counts", [(9, 5), (5, 9)])
 def test_counts_that_change_in_any_process_are_a_change(timed, counts):
     recording = Recording(date="2026-08-14", processes=2, torch=GPU.torch, uuid=GPU.uuid)
@@ -407,13 +419,11 @@ def test_a_ratio_without_an_entry_of_its_own_is_judged_by_its_bound_alone(timed)
     timed.run(ci=True).assert_outcomes(passed=2)
 
 
-def test_a_ratio_with_a_limit_is_told_what_bounds_it(timed):
+def test_a_limit_of_the_module_is_no_matter_of_a_ratio(timed):
     ratio = Samples("host_ratio", (0.5, 0.5, 0.5), "host")
     timed.timing_tests("test_ratio", marks=("kernelpin(limit=0.1)",))
     timed.result("test_ratio", samples=ratio, below=0.9, gpu=GPU)
-    result = timed.run()
-    result.assert_outcomes(failed=1)
-    assert "found limit=0.1, which a ratio does not read; allowed are the bounds" in text_of(result)
+    timed.run().assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(

@@ -554,11 +554,8 @@ class TestOrphans:
         return store
 
     def test_are_the_entries_whose_test_was_not_collected(self, full):
-        orphans = full.orphans("nvidia-h200", [TEST], complete=True)
+        orphans = full.orphans("nvidia-h200", [TEST])
         assert orphans == ("perf_tests/test_else.py::test_x", OTHER)
-
-    def test_are_not_judged_in_modules_that_nothing_was_collected_from(self, full):
-        assert full.orphans("nvidia-h200", [TEST], complete=False) == (OTHER,)
 
     def test_removed_leave_the_others_and_no_empty_file(self, full):
         gone = full.remove("nvidia-h200", [OTHER, "perf_tests/test_else.py::test_x", "never"])

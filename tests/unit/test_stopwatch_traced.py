@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from small_trace import call, kernel, label, memcpy, memset, op, small_trace, step
+from small_trace import call, kernel, label, memcpy, memset, op, small_trace, step, trace_json
 
-from kernelpin import TraceError, load_trace
+from kernelpin import KernelpinWarning, TraceError, load_trace
 from kernelpin.machine import State
 from kernelpin.stopwatch import KernelFigure, MeasureError, Stopwatch, traced, watch
 
@@ -127,6 +128,18 @@ def test_calls_that_run_different_kernels_have_no_kernel_time():
     )
     with pytest.raises(MeasureError, match="different kernels for 'gemm'"):
         traced.kernel_values(trace, "gemm", None)
+
+
+def test_a_duration_that_cannot_be_true_explains_nothing_and_fails_nothing():
+    """Counts, and figures that are there already, are only explained by the kernels' durations."""
+    whole = json.loads(trace_json(*(step(op("x", kernel("gemm"))) for _ in range(3))))
+    events = [event for event in whole["traceEvents"] if event.get("cat") == "kernel"]
+    for event, dur in zip(events, (-2, 5, 7), strict=True):
+        event["dur"] = dur
+    with pytest.warns(KernelpinWarning):
+        trace = load_trace(json.dumps(whole).encode())
+    (figure,) = traced.kernel_figures(trace)
+    assert (figure.name, figure.count, figure.median_us) == ("gemm", 1, 6.0)
 
 
 def test_the_kernels_of_a_call_are_listed_with_count_and_median():

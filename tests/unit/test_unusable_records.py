@@ -231,6 +231,7 @@ def test_what_shares_no_correlation_id_is_no_work():
 
 # -- launches of which nothing is left ------------------------------------------------------------
 
+OF_THE_CPU_TOO = ["cudaPointerGetAttributes", "cudaStreamIsCapturing", "cudaHostAlloc"]
 PRODUCTS = ["aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul"]
 
 
@@ -256,7 +257,7 @@ def test_it_is_seen_beside_products_that_have_their_launch():
     "product",
     [
         op("aten::mm"),  # of the CPU's tensors: no trace tells them from those whose all is lost
-        op("aten::mm", call("cudaPointerGetAttributes")),
+        *(op("aten::mm", call(name)) for name in OF_THE_CPU_TOO),
         op("aten::mm", call("cudaFuncSetAttribute"), shapes=[[0, 4], [4, 4]]),
         op("aten::t", call("cudaGetDevice")),
     ],

@@ -60,8 +60,8 @@ def collect(modules: Collection[str]) -> Collected:
         if not modules:
             return Collected()
         raise BaselineError(
-            f"none of the {len(modules)} test modules that baselines are of is here "
-            f"({min(modules)}, …): run this in the project's root, or give --ids FILE"
+            f"no test module that baselines are of is here ({min(modules)}, …): run this in the "
+            "project's root, or give --ids FILE"
         )
     with tempfile.TemporaryDirectory() as scratch:
         found = Path(scratch) / "collected.json"

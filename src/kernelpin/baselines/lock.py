@@ -52,6 +52,7 @@ def locked(folder: Path, seconds: float) -> Iterator[None]:
 def _flock(folder: Path, path: Path, flags: int, deadline: float) -> int | None:
     """The descriptor that holds the lock of `path`; None where this file system has no such."""
     while fcntl is not None:
+        existed = path.exists()
         with contextlib.ExitStack() as failing:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +68,7 @@ def _flock(folder: Path, path: Path, flags: int, deadline: float) -> int | None:
                 if folder.exists() and not folder.is_dir():
                     raise
             except OSError:
-                if flags & os.O_CREAT:
+                if not existed:
                     with contextlib.suppress(OSError):
                         path.unlink()
                 return None

@@ -225,19 +225,9 @@ class Store:
             counts=counts,
         )
 
-    def orphans(self, slug: str, collected: Collection[str], *, complete: bool) -> tuple[str, ...]:
-        """The ids of entries whose test is gone, judged on what was collected before deselection.
-
-        With `complete`, `collected` is every test there is; else the modules that nothing was
-        collected from are not judged. A run that names single tests knows neither.
-        """
-        known = set(collected)
-        modules = {test_id.split("::", 1)[0] for test_id in known}
-        return tuple(
-            test_id
-            for test_id in self.entries(slug)
-            if test_id not in known and (complete or test_id.split("::", 1)[0] in modules)
-        )
+    def orphans(self, slug: str, known: Collection[str]) -> tuple[str, ...]:
+        """The ids of entries whose test is none of those there are."""
+        return tuple(test_id for test_id in self.entries(slug) if test_id not in set(known))
 
     def remove(self, slug: str, test_ids: Collection[str]) -> tuple[str, ...]:
         """Delete entries; a file without entries goes too. The ids that were there."""
@@ -366,5 +356,5 @@ def _entry_difference(entry: Entry, wanted: Mapping[str, str | None]) -> str | N
     for name, now in wanted.items():
         was = had[name]
         if now is not None and was is not None and now != was:
-            return f"{name} {now or 'not given'}, was {was}"
+            return f"{name} {now or 'not given'}, was {was or 'not given'}"
     return None

@@ -41,7 +41,7 @@ def tell_continued(config: pytest.Config, journal: Journal) -> None:
     if parts and reporter is not None:
         reporter.ensure_newline()
         reporter.write_line(
-            f"kernelpin: going on from {listing(parts)}, a test; "
+            f"kernelpin: going on from {listing(parts)} per test; "
             "kernelpin record --fresh begins anew"
         )
 

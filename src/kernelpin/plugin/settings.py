@@ -113,7 +113,8 @@ def check(config: pytest.Config) -> None:
     """Refuse options that cannot be meant; UsageError."""
     update = config.getoption("--kernelpin-update")
     variable = ci_variable()
-    if variable is not None and config.getoption("--kernelpin-require-gpu"):
+    collects = os.environ.get("KERNELPIN_COLLECTED")  # for `kernelpin baselines prune`
+    if variable is not None and not collects and config.getoption("--kernelpin-require-gpu"):
         shows = [f"--{name}" for key, name in _RUN_NOTHING if getattr(config.option, key, False)]
         if shows:
             raise pytest.UsageError(

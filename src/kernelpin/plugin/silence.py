@@ -18,7 +18,8 @@ from kernelpin.plugin.settings import baselines_folder, report_folder
 class Tally:
     """What ran: ours by kind (`stopwatch`, `trace`, `gpu`), which of them need a GPU, the rest.
 
-    `skips` counts the reasons; `skipped` holds whose they are. `failed`, `passed`: of all tests.
+    `skips` counts the reasons; `skipped` holds whose they are. `failed`, `passed` and
+    `expected` (to fail): of all tests.
     """
 
     kinds: dict[str, str] = field(default_factory=dict)
@@ -27,6 +28,7 @@ class Tally:
     skipped: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
     passed: set[str] = field(default_factory=set)
+    expected: set[str] = field(default_factory=set)
     skips: Counter[str] = field(default_factory=Counter)
     failed: set[str] = field(default_factory=set)
 
@@ -35,6 +37,8 @@ class Tally:
         told = getattr(report, "kernelpin", None)
         if report.failed:
             self.failed.add(report.nodeid)
+        if hasattr(report, "wasxfail"):
+            self.expected.add(report.nodeid)
         if report.passed and report.when == "call":
             self.passed.add(report.nodeid)
         if told is None:

@@ -151,7 +151,7 @@ def _of(
         tuple(it for it in orphans if it not in hidden),
         tuple(damaged),
         among(tally.unmeasured),
-        among(tally.skipped - tally.ran),
+        among(tally.skipped - tally.ran - tally.expected),
         left_out,
     )
 
@@ -169,7 +169,7 @@ def _why_skipped(
         if inside and (place == module or not within):
             why = skip_reason(report)
             return (
-                f"{report.nodeid} was skipped while it was collected ({why}): install what it needs"
+                f"{report.nodeid} was skipped while it was collected ({why}): run where it is not"
             )
     return None
 

@@ -248,10 +248,12 @@ def case_of(item: pytest.Item) -> Case:
             if told := misplaced(name, mark.kwargs):
                 raise pytest.UsageError(f"{item.nodeid}: {told}")
     # Of a module, a class and the test itself, the nearest says what it says.
-    fields: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     try:
         for mark in reversed(list(item.iter_markers("kernelpin"))):
-            fields |= from_marker(mark.args, mark.kwargs)
+            from_marker(mark.args, mark.kwargs)  # each has to be right by itself
+            arguments |= {key: it for key, it in mark.kwargs.items() if it is not None}
+        fields = from_marker((), arguments)
     except ValueError as error:
         raise pytest.UsageError(f"{item.nodeid}: {error}") from None
     file, line, _ = item.location

@@ -254,11 +254,6 @@ class Evidence:
         result = self.results[-1]
         if not self.usable:
             return self._disturbed(final, None)
-        if self.case.limit is not None:
-            raise ValueError(
-                f"found limit={self.case.limit:g}, which a ratio does not read; allowed are the "
-                "bounds of the call: stopwatch.ratio(a, b, below=…, above=…)"
-            )
         return judge_ratio(self.figures, result.below, result.above, final=final)
 
     def _stored_otherwise(self) -> Verdict | None:
@@ -280,14 +275,16 @@ class Evidence:
     def _disturbed(self, final: bool, found: Found | None) -> Verdict:
         """That nothing undisturbed was measured; with what was, so that CI sees how slow it is.
 
-        A change that heats the card is measured while throttled each time.
+        A change that heats the card is measured while throttled each time. Another process slows
+        whatever runs: what was measured beside one estimates nothing.
         """
         reasons = [r.samples.reason for r in self.results if r.samples and r.samples.reason]
         enough = final or len(reasons) >= _ATTEMPTS
         unclear = Verdict(Outcome.UNCLEAR, reasons[-1] or "disturbed", decided=enough)
         samples = [r.samples for r in self.results if r.samples is not None]
         figures = [each.figure for each in samples if each.reason is None and each.values]
-        figures = figures or [each.figure for each in samples if each.values]
+        alone = [each for each in samples if not any(s.strangers for s in each.state)]
+        figures = figures or [each.figure for each in alone if each.values]
         if found is None or found.counts is not None or not figures:
             return unclear
         estimate = self.judged_stored(found, figures, final=True)

@@ -27,8 +27,7 @@ class Judged:
 
     `proposed`: baselines lie in the report's folder; `recorded`: entries that were stored,
     of which `known` were before; `useless`: tests whose processes make no baseline together;
-    `changes`: how this machine differs from the one that recorded,
-    once a test.
+    `changes`: how this machine differs from the one that recorded, once a test.
     """
 
     judgements: dict[str, Judgement]

@@ -89,16 +89,24 @@ def kernel_values(trace: Trace, name: str, nth: int | None) -> tuple[float, ...]
 
 
 def kernel_figures(trace: Trace) -> tuple[KernelFigure, ...]:
-    """Return the kernels of one call by first launch, with their median durations."""
-    durations: dict[str, list[int]] = {}
+    """Return the kernels of one call by first launch, with their median durations.
+
+    They explain, and judge nothing: durations that cannot be true are left out, unless a kernel has
+    no other.
+    """
+    kernels: dict[str, list[Kernel]] = {}
     for step in trace.steps:
         for kernel in step.kernels:
-            durations.setdefault(kernel.name, []).append(_duration_ns(kernel))
+            kernels.setdefault(kernel.name, []).append(kernel)
     steps = len(trace.steps)
-    return tuple(
-        KernelFigure(name, max(1, round(len(found) / steps)), median(found) / 1000)
-        for name, found in durations.items()
-    )
+    figures = []
+    for name, found in kernels.items():
+        sound = [kernel.duration_ns for kernel in found if not kernel.suspect]
+        durations = sound or [_duration_ns(kernel) for kernel in found]
+        figures.append(
+            KernelFigure(name, max(1, round(len(found) / steps)), median(durations) / 1000)
+        )
+    return tuple(figures)
 
 
 def _duration_ns(kernel: Kernel) -> int:

@@ -23,8 +23,8 @@ _LEVEL_ZERO = re.compile(r"ze[A-Z]")
 _PRODUCTS = frozenset(
     f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm", "linear", "matmul")
 )
-# What is asked of a CPU's memory too: whether it is pinned.
-_ASKS_OF_MEMORY = re.compile(r"PointerGetAttribute")
+# What an op on the CPU may call as well: for pinned memory, and to know what it deals with.
+_ASKS_OF_MEMORY = re.compile(r"GetAttribute|Host|EventQuery|IsCapturing")
 
 # cuBLAS calls cudaMemsetAsync for workspaces of no bytes. Such a call returns after 0.15–0.9 µs
 # (22 in a BERT on an H100, 3 in a Linear on an RTX 4050) and leaves no record, for nothing ran;
