@@ -202,6 +202,22 @@ def test_the_report_is_no_code(recording):
     assert journal_for([]) != before
 
 
+def test_a_file_that_the_run_leaves_makes_another_checkout_and_that_is_told(recording, capfd):
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    recording.forget()
+    recording.measured("test_a", *figures(41.2))
+    recording.result("test_b", outcome="failed", message="out of memory")
+    replay = recording.path / "replay.jsonl"
+    replay.write_bytes(b"".join(encode(r) + b"\n" for r in recording._results))
+    command = ["record", "--", f"--kernelpin-replay={replay}", "test_speed.py"]
+    assert main([*command, "--junitxml=junit.xml"]) == 1
+    told = capfd.readouterr().err
+    assert "kept, but the checkout is another now, so that the next recording begins anew" in told
+    assert "goes on from there; or let git ignore such files" in told
+
+
 @pytest.mark.parametrize("mode", [[], ["--add"]])
 def test_what_was_stored_is_not_measured_again_where_another_test_failed(
     recording, capfd, tmp_path_factory, mode

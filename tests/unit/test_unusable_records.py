@@ -134,6 +134,16 @@ def test_what_lies_in_an_op_that_another_one_outlasts_is_not_known():
     assert product["name"] == "aten::addmm"
 
 
+def test_labels_may_overlap_where_it_matters_what_lies_in_ops():
+    """Two requests on one thread, each in a record_function of its own."""
+    file = json.loads(trace_json(*steps(label("one", LINEAR), label("two", op("aten::t")), n=1)))
+    one, two = (e for e in file["traceEvents"] if e["name"] in ("one", "two"))
+    one["dur"] = two["ts"] + two["dur"] / 2 - one["ts"]
+    trace = quietly(file)
+    expect(trace).never_synchronizes()
+    expect(trace).under("aten::linear").launches(1, "gemm", allowing="elementwise")
+
+
 # -- figures --------------------------------------------------------------------------------------
 
 
