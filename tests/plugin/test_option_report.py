@@ -96,6 +96,7 @@ def test_an_unwritable_report_is_red(suite):
     result = suite.run("--kernelpin-report=report")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "the report could not be written" in text_of(result)
+    assert "report: report" not in text_of(result)
 
 
 def test_other_baselines_and_another_report_folder(suite):

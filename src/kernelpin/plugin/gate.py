@@ -61,6 +61,7 @@ class Gate:
         self.recorded = 0
         self.known = 0
         self.report: Report | None = None
+        self.has_written = False
         self.annotations: list[str] = []
         self._collects = False  # a run was asked for, not `--fixtures` or the like
         self._has_all = False  # and collected to its end
@@ -274,6 +275,7 @@ class Gate:
             self.annotations = publish(
                 self.report, report_folder(self.config), rootdir=self.config.rootpath
             )
+            self.has_written = True
         except OSError as error:
             self.problems.append(f"the report could not be written: {error}")
 
@@ -331,9 +333,9 @@ class Gate:
                 f"recorded: {self.recorded} baseline{plural} in {where}{known}"
             )
         folder = report_folder(self.config)
-        if folder is not None:
+        if folder is not None and self.has_written:
             terminalreporter.write_line(f"report: {shown(folder)}")
-        if report.proposed is not None:
+        if report.proposed is not None and self.has_written:
             terminalreporter.write_line(
                 f"proposed baselines: kernelpin baselines accept {report.proposed}"
             )
