@@ -817,7 +817,8 @@ def test_a_claim_about_one_op_needs_only_that_op_to_be_complete():
     ("claim", "error", "words"),
     [
         (lambda c: c.launches(1, "gemms"), ValueError, r"no kernel family 'gemms' \(did you mean 'gemm'"),
-        (lambda c: c.launches_no("GEMM"), ValueError, "no kernel family 'GEMM'"),
+        (lambda c: c.launches_no("GEMM"), ValueError, r"family 'GEMM' \(did you mean 'gemm'"),
+        (lambda c: c.launches_no("nvjet_*"), ValueError, r"'nvjet_\*' \(a kernel's name, with globs"),
         (lambda c: c.launches(-1), ValueError, "whole numbers from 0, not -1"),
         (lambda c: c.launches(True), ValueError, "whole numbers from 0, not True"),
         (lambda c: c.launches_at_least(0, "gemm"), ValueError, "whole numbers from 1, not 0"),

@@ -36,8 +36,10 @@ def checked_family(family: str) -> str:
     __tracebackhide__ = True
     if family in FAMILIES:
         return family
-    close = difflib.get_close_matches(str(family), FAMILIES, n=1)
+    close = difflib.get_close_matches(str(family).lower(), FAMILIES, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
+    if any(sign in str(family) for sign in "*?["):
+        hint = " (a kernel's name, with globs, goes into allowing=)"
     raise ValueError(f"no kernel family {family!r}{hint}; there are: {', '.join(FAMILIES)}")
 
 
