@@ -101,7 +101,7 @@ def _guarded(command: Command) -> Command:
 def _store(args: argparse.Namespace) -> Store:
     from kernelpin.baselines import BaselineError, Store
     from kernelpin.baselines.store import refuse_dangling
-    from kernelpin.state_of_code import root_of
+    from kernelpin.project import root_of
 
     folder: Path = args.baselines
     refuse_dangling(folder)

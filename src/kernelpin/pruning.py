@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernelpin.baselines_cli import DEFAULT
 from kernelpin.render import count
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def _judged(store: Store, args: argparse.Namespace) -> tuple[dict[str, Orphans],
     stored = {slug: store.entries(slug) for slug in store.gpus()}
     if args.ids:
         ids = _ids_of(args.ids)
-        return {s: Orphans(store.orphans(s, ids)) for s in stored}, len(ids)
+        return {s: Orphans(tuple(sorted(each.keys() - ids))) for s, each in stored.items()}, len(
+            ids
+        )
     collected = collect({test_id.split("::")[0] for ids in stored.values() for test_id in ids})
     found = {s: orphans(ids, collected, gpu_is_here=args.everywhere) for s, ids in stored.items()}
     # Asking takes torch, and seconds: only where the answer matters.
@@ -81,7 +84,7 @@ def _gpu_here() -> tuple[str, str]:
 def _again(args: argparse.Namespace) -> str:
     """This command, without what makes it delete."""
     command = ["kernelpin", "baselines", "prune"]
-    if args.baselines != Path("baselines"):
+    if args.baselines != DEFAULT:
         command += ["--baselines", str(args.baselines)]
     command += ["--ids", args.ids] if args.ids else []
     return shlex.join([*command, "--everywhere"] if args.everywhere else command)

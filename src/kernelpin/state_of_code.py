@@ -17,9 +17,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from kernelpin.project import root_of
+
 # Contents are read up to here; of what is larger, and of all beyond, size and time must do.
 _READ_BYTES = 64_000_000
-_INI_FILES = ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "setup.py")
 # A folder on PYTHONPATH may be as large as a disk; the project's own is looked through whole.
 _MOST_FILES = 20_000
 
@@ -126,14 +127,6 @@ def _installed() -> Iterator[bytes]:
     found = importlib.metadata.distributions()
     told = (f"{it.locate_file('')} {it.version} {it.read_text('RECORD')}" for it in found)
     yield from (text.encode(errors="replace") for text in sorted(set(told)))
-
-
-def root_of(folder: Path) -> Path:
-    """The nearest folder at or above this one that configures pytest, else this one."""
-    for candidate in (folder, *folder.parents):
-        if any((candidate / name).is_file() for name in _INI_FILES):
-            return candidate
-    return folder
 
 
 def _modules(root: Path) -> Iterator[Path]:

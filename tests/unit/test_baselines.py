@@ -553,10 +553,6 @@ class TestOrphans:
         take(store, *(proposal(samples(*around(40.0)), test_id=test_id) for test_id in ids))
         return store
 
-    def test_are_the_entries_whose_test_was_not_collected(self, full):
-        orphans = full.orphans("nvidia-h200", [TEST])
-        assert orphans == ("perf_tests/test_else.py::test_x", OTHER)
-
     def test_removed_leave_the_others_and_no_empty_file(self, full):
         gone = full.remove("nvidia-h200", [OTHER, "perf_tests/test_else.py::test_x", "never"])
         assert gone == ("perf_tests/test_else.py::test_x", OTHER)

@@ -225,10 +225,6 @@ class Store:
             counts=counts,
         )
 
-    def orphans(self, slug: str, known: Collection[str]) -> tuple[str, ...]:
-        """The ids of entries whose test is none of those there are."""
-        return tuple(test_id for test_id in self.entries(slug) if test_id not in set(known))
-
     def remove(self, slug: str, test_ids: Collection[str]) -> tuple[str, ...]:
         """Delete entries; a file without entries goes too. The ids that were there."""
         removed: list[str] = []

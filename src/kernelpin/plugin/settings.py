@@ -113,10 +113,11 @@ def check(config: pytest.Config) -> None:
     """Refuse options that cannot be meant; UsageError."""
     update = config.getoption("--kernelpin-update")
     variable = ci_variable()
-    collects = os.environ.get("KERNELPIN_COLLECTED")  # for `kernelpin baselines prune`
-    if variable is not None and not collects and config.getoption("--kernelpin-require-gpu"):
+    if variable is not None and config.getoption("--kernelpin-require-gpu"):
+        from kernelpin.baselines.collecting import VARIABLE  # set by `kernelpin baselines prune`
+
         shows = [f"--{name}" for key, name in _RUN_NOTHING if getattr(config.option, key, False)]
-        if shows:
+        if shows and VARIABLE not in os.environ:
             raise pytest.UsageError(
                 f"--kernelpin-require-gpu with {shows[0]}: no test would run, and {variable} would "
                 "be green; leave one of them out, on the command line or in the ini file's addopts"
